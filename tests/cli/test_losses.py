@@ -19,7 +19,7 @@ FullName: test.Blog
 Name: Blog
 Description: has a machine
 Author: the tests
-Classes: {test.Blog: blog.yaml}
+Classes: {test.Blog: blog.yaml, test.Box: blog.yaml}
 """
 BLOG = """
 Namespaces: {=: test, std: io.murano, res: io.murano.resources}
@@ -28,15 +28,32 @@ Extends: std:Application
 Properties:
   name: {Contract: $.string()}
   instance: {Contract: $.class(res:Instance).notNull()}
+  network: {Contract: $.class(res:Network)}
 Methods:
   deploy:
     Body:
+      - If: $.network != null
+        Then: [$.network.deploy()]
       - $.instance.deploy()
   close:
     Scope: Public
     Body:
       - $.instance.releaseResources()
       - Return: closed
+---
+# What it is made of no model tells.
+Name: Box
+Extends: res:Instance
+Properties:
+  base: {Contract: $.string().notNull(), Default: debian}
+Methods:
+  prepareStackTemplate:
+    Arguments:
+      - template: {Contract: {}}
+    Body:
+      - $server: $.name
+      - $made: {resources: {$server: {properties: {image: $.base}}}}
+      - Return: $template.mergeWith($made)
 """
 
 
@@ -53,7 +70,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with serving(directory, "server_registered", VETRO_API_GUARD_DEPLOYMENTS="true") as made:
         with pytest.MonkeyPatch.context() as patch:
             made.reach(patch)
-            made.ok("image", "import", "debian", directory / "debian.tar")
+            for image in ("debian", "other"):
+                made.ok("image", "import", image, directory / "debian.tar")
             made.ok("package", "import", package)
             while made.json("server", "list")[0]["status"] != "running":
                 assert made.process.poll() is None
@@ -172,6 +190,36 @@ def test_a_refused_deployment_is_not_the_one_before_the_last(service: Service) -
     assert [(one["change"], one["application"]) for one in restored["changes"]] == [
         ("removed", "blog")
     ]
+
+
+def test_after_a_refusal_that_came_late_the_changes_wait(service: Service, tmp_path: Path) -> None:
+    """They are shown, and dropped; the next deployment removes what was made for them. The only deployment
+    that succeeded can be restored."""
+    box = json.loads((tmp_path / "blog.json").read_text().replace("web-1", "box-1"))
+    box["instance"]["?"] = {"type": "test.Box", "id": "box-machine"}
+    box["?"]["id"] = box["name"] = "box"
+    (tmp_path / "box.json").write_text(json.dumps(box))
+    service.ok("env", "create", "late")
+    service.ok("env", "add", "late", "--file", tmp_path / "box.json")
+    service.ok("env", "deploy", "late")
+    before, networks = machines(service), service.json("network", "list")
+    network = {"?": {"type": "io.murano.resources.NeutronNetwork", "id": "more"}, "name": "more"}
+    steps = [
+        {"op": "add", "path": "/0/network", "value": network},
+        {"op": "add", "path": "/0/instance/base", "value": "other"},
+    ]
+    (tmp_path / "steps.json").write_text(json.dumps(steps))
+    service.ok("env", "patch", "late", tmp_path / "steps.json")
+    code, text = service.run("env", "deploy", "late")
+    assert (code, "image debian → other" in text) == (1, True)
+    assert (machines(service), len(service.json("network", "list"))) == (before, len(networks) + 1)
+    assert "box: instance.base, network" in service.ok("env", "changes", "late")
+    restored = service.json("env", "restore", "late")
+    assert restored["changes"] == []
+    service.ok("env", "changes", "late", "--discard", "--yes")
+    service.ok("env", "deploy", "late")
+    assert (machines(service), service.json("network", "list")) == (before, networks)
+    service.ok("env", "destroy", "--yes", "late")
 
 
 def test_two_machines_that_change_names_are_asked_for_at_once(

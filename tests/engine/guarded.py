@@ -27,6 +27,8 @@ Classes:
   test.Quiet: all.yaml
   test.Deaf: all.yaml
   test.Own: all.yaml
+  test.Box: all.yaml
+  test.Boxed: all.yaml
   test.Busy: all.yaml
 """
 CLASSES = """
@@ -109,6 +111,32 @@ Methods:
   .destroy:
     Body:
       - $.stack.delete()
+---
+# It makes a network before it comes to its machine.
+Name: Boxed
+Extends: Blog
+Properties:
+  network: {Contract: $.class(res:Network)}
+Methods:
+  deploy:
+    Body:
+      - If: $.network != null
+        Then: [$.network.deploy()]
+      - $.instance.deploy()
+---
+# What it is made of the class alone knows.
+Name: Box
+Extends: res:Instance
+Properties:
+  base: {Contract: $.string().notNull(), Default: debian}
+Methods:
+  prepareStackTemplate:
+    Arguments:
+      - template: {Contract: {}}
+    Body:
+      - $server: $.name
+      - $made: {resources: {$server: {properties: {image: $.base}}}}
+      - Return: $template.mergeWith($made)
 ---
 Name: Busy
 Extends: Own

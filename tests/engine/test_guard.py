@@ -188,6 +188,73 @@ async def test_everything_is_asked_at_once(guarded: Guarded, case: str) -> None:
     assert await guarded.status() == "ready"
 
 
+NETWORK = {"?": {"id": "net", "type": "io.murano.resources.NeutronNetwork"}, "name": "more"}
+BOOT = {"?": {"id": "boot", "type": "io.murano.resources.CinderVolume"}, "name": "boot", "size": 1}
+GROUP = {"?": {"id": "near", "type": "io.murano.resources.InstanceAffinityGroup"}, "name": "near"}
+EVERY: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a": ({}, {"keyname": "mine"}, "replaces machine a, its data is lost: key pair none → mine"),
+    "b": (
+        {"keyname": "mine"},
+        {"keyname": None},
+        "machine b, its data is lost: key pair mine → none",
+    ),
+    "c": ({"assignFloatingIp": True}, {"assignFloatingIp": False}, "removes address 192.0.2.1"),
+    "d": ({"assignFloatingIp": True}, {"assignFloatingIp": False}, "removes address 192.0.2.2"),
+    "e": (
+        {},
+        {
+            "networks": {
+                "useEnvironmentNetwork": True,
+                "useFlatNetwork": False,
+                "primaryNetwork": None,
+                "customNetworks": [NETWORK],
+            }
+        },
+        "replaces machine e, its data is lost: network none → more",
+    ),
+    "f": (
+        {},
+        {"instanceAffinityGroup": GROUP},
+        "replaces machine f, its data is lost: placement none → anti-affinity near",
+    ),
+    "g": (
+        {},
+        {"image": None, "blockDevices": [{"volume": {**BOOT, "sourceImage": "debian"}}]},
+        "replaces machine g, its data is lost: image debian → none, volume none → boot",
+    ),
+}
+"""What a machine has, what it gets, and what that loses."""
+
+
+async def test_every_property_that_loses_something_is_asked_for_in_one_question(
+    guarded: Guarded,
+) -> None:
+    """Before anything is made for what is not to be: a network, a volume. One answer is enough."""
+    guarded.compute.keypair_list["p", "mine"] = "ssh-rsa key"
+    machines = [blog(name, id_=f"of-{name}", assignFloatingIp=False) for name in EVERY]
+    for one in machines:
+        one["instance"].update(EVERY[one["instance"]["name"]][0])
+    await guarded.create(*machines)
+    before, servers = await guarded.whole(), guarded.servers
+
+    def change(objects: Any) -> None:
+        for one in objects["services"]:
+            one["instance"].update(EVERY[one["instance"]["name"]][1])
+
+    session = await guarded.edit(change)
+    result = await guarded.deploy(session, may_lose=[])
+    assert (await guarded.whole(), guarded.servers) == (before, servers)
+    losses = result["result"]["losses"]
+    assert len(losses) == len(EVERY)
+    for _, _, text in EVERY.values():
+        assert any(one["text"].endswith(text) for one in losses), (text, losses)
+    assert not [one for one in guarded.compute.calls if one[0].startswith("create")]
+    keys = [one["key"] for one in losses]
+    assert not (await guarded.deploy(session, may_lose=keys))["isException"]
+    same = {name for name, id_ in guarded.servers.items() if id_ == servers[name]}
+    assert same == {"c", "d"}
+
+
 async def test_machines_of_the_region_are_asked_for_beside_a_stack_of_an_applications_own(
     guarded: Guarded,
 ) -> None:
@@ -318,6 +385,9 @@ async def test_an_action_is_guarded_as_a_deployment_is(guarded: Guarded) -> None
     result = await guarded.act("shut", may_lose=[])
     assert result["isException"]
     assert result["result"]["losses"][0]["text"] == "removes machine a, its data is lost"
+    assert result["result"]["message"].endswith(
+        "Call the action again and say that this may be lost"
+    )
     assert guarded.servers == servers
     assert await guarded.whole() == before
     assert await guarded.status() == "ready"
@@ -347,25 +417,53 @@ async def test_destroying_an_environment_is_not_guarded(guarded: Guarded) -> Non
     assert guarded.servers == {}
 
 
-async def test_after_other_changes_the_deployment_keeps_what_it_has_done(guarded: Guarded) -> None:
-    """The first stack is made before the second refuses: the model knows it."""
-    await guarded.create(own("Busy"), blog("a"))
-    servers = guarded.servers
-
-    def change(objects: Any) -> None:
-        objects["services"][0].update(size=2, range="10.10.0.0/24")
-        objects["services"][1]["instance"]["name"] = "b"
-
-    result = await guarded.deploy(await guarded.edit(change), may_lose=[])
-    assert result["isException"]
-    assert result["result"]["message"].startswith("It was stopped before the loss, because this ")
-    assert {*servers.values()} <= {*guarded.compute.server_list}
-    model = await guarded.model()
-    assert model["services"][0]["size"] == 2
+@pytest.mark.parametrize("way", ["sent again", "dropped"])
+async def test_after_other_changes_the_deployment_keeps_what_it_has_done(
+    guarded: Guarded, way: str
+) -> None:
+    """The wish waits, and what was made for it is known: dropped it goes, and sent again it is done."""
+    await guarded.create(box(), blog("b", id_="second"))
+    before, servers = await guarded.model(), guarded.servers
+    networks = {*guarded.compute.network_list}
+    session = await guarded.edit(halfway)
+    result = await guarded.deploy(session, may_lose=[])
+    assert result["result"]["message"] == (
+        "It was stopped before the loss, because this replaces machine a, its data is lost: image debian →"
+        " vetro-balancer. Deploy again and say that this may be lost, or drop the changes. A deployment"
+        " without them takes back what was begun"
+    )
+    assert ({*guarded.compute.network_list} > networks, guarded.servers) == (True, servers)
+    assert await guarded.model() == before
+    (waiting,) = await guarded.rooms.sessions.listing(ANN, guarded.environment)
+    assert (waiting["id"], waiting["summary"]) == (session, "changed blog: network, instance.base")
     assert await guarded.status() == "deploy failure"
     keys = [one["key"] for one in result["result"]["losses"]]
-    assert not (await guarded.deploy(may_lose=keys))["isException"]
-    assert {*guarded.servers} == {"b", "shop"}
+    if way == "sent again":
+        result = await guarded.deploy(session, may_lose=keys)
+        assert {*guarded.compute.network_list} > networks
+        assert {one for one in guarded.servers if guarded.servers[one] != servers[one]} == {"a"}
+    else:
+        await guarded.rooms.sessions.delete_session(ANN, guarded.environment, session)
+        assert await guarded.status() == "deploy failure"
+        result = await guarded.deploy(may_lose=[])
+        assert (guarded.compute.network_list.keys(), guarded.servers) == (networks, servers)
+        assert await guarded.model() == before
+    assert result["outcome"] == "success", result
+    assert await guarded.status() == "ready"
+
+
+def box() -> dict[str, Any]:
+    """An application whose machine is made of what no model tells."""
+    made = blog("a", "Boxed")
+    made["instance"]["?"]["type"] = "test.Box"
+    return made
+
+
+def halfway(objects: Any) -> None:
+    """A network is made, and after that the machine is to be of something else."""
+    network = {"?": {"id": "net", "type": "io.murano.resources.NeutronNetwork"}, "name": "more"}
+    objects["services"][0]["network"] = network
+    objects["services"][0]["instance"]["base"] = "vetro-balancer"
 
 
 async def test_the_refusal_shows_no_secret(guarded: Guarded) -> None:

@@ -7,6 +7,7 @@ import pytest
 from tests.environments.conftest import next_call
 
 from vetro.environments import CallAnswer
+from vetro.environments.component_users import dangling
 
 Api = Any  # the fixture of conftest.py
 
@@ -83,6 +84,29 @@ async def test_what_nobody_uses_is_taken_out(api: Api) -> None:
     answer = await api.call("DELETE", f"{path}?uses=maybe", session=session)
     assert answer.status == 400
     assert "uses" in answer.text
+
+
+async def test_a_component_is_no_user_of_itself(api: Api) -> None:
+    """What takes out a part of it may leave what a program has written about it; a deployment says so."""
+    part = {"?": {"id": "part", "type": "org.S"}}
+    whole = {
+        "?": {"id": "whole", "type": "org.App", "name": "whole"},
+        "server": part,
+        "on": ["part"],
+    }
+    environment, session = await built(api, whole)
+    await api.deploy(environment, session)
+    await api.finish()
+    session = await api.session(environment)
+    path = f"/environments/{environment}/services/whole"
+    without = {**whole, "server": None}
+    answer = await api.call("PUT", f"{path}?uses=refuse", without, session=session)
+    assert answer.status == 200, answer.text
+    refusal = dangling([{"services": [whole]}], {"services": [without]})
+    assert refusal is not None
+    assert str(refusal).startswith(
+        "a part of whole was taken out and is in use: whole (on.0) refers to it itself."
+    )
 
 
 async def test_users_in_a_template_are_named(api: Api) -> None:

@@ -88,12 +88,12 @@ async def test_destroying_an_environment_is_never_guarded(api: Api) -> None:
     assert (await api.take())[1].may_lose is None
 
 
-async def refused(api: Api, *, untouched: bool) -> TaskResult:
+async def refused(api: Api, *, untouched: bool = False, halfway: bool = False) -> TaskResult:
     """Be an engine: refuse the waiting task."""
     lease, task = await api.take()
     result = {"message": "Nothing was changed", "details": None, "losses": [LOSS]}
     await api.rooms.tasks.reports.add(task.id, None, "error", "Nothing was changed")
-    made = TaskResult(task.model, result, is_exception=True, untouched=untouched)
+    made = TaskResult(task.model, result, is_exception=True, untouched=untouched, halfway=halfway)
     await api.rooms.tasks.finish_task(lease, made)
     return made
 
@@ -131,6 +131,38 @@ async def test_a_refused_session_can_be_dropped(api: Api) -> None:
     assert (await api.call("DELETE", f"{path}/sessions/{session}")).status == 200
     assert await api.status(environment) == "ready"
     assert len((await api.call("GET", f"{path}/services")).json()) == 1
+
+
+@pytest.mark.parametrize("way", ["sent again", "dropped", "restored"])
+async def test_a_session_that_was_refused_halfway_waits_as_well(api: Api, way: str) -> None:
+    """The environment has failed until a deployment succeeds, with the changes or without them."""
+    environment, _ = await acted(api)
+    path = f"/environments/{environment}"
+    before = (await api.call("GET", f"{path}/services")).json()
+    session = await api.session(environment)
+    await api.add(environment, session, name="second")
+    await api.deploy(environment, session)
+    await refused(api, halfway=True)
+    assert len((await api.call("GET", f"{path}/services")).json()) == 1
+    (held,) = (await api.call("GET", f"{path}/sessions")).json()["sessions"]
+    assert (held["id"], held["overtaken"]) == (session, False)
+    assert held["summary"] == "added second (org.App)"
+    assert await api.status(environment) == "deploy failure"
+    if way != "sent again":
+        assert (await api.call("DELETE", f"{path}/sessions/{session}")).status == 200
+        assert await api.status(environment) == "deploy failure"
+        session = await api.session(environment)
+    if way == "restored":
+        *_, first = (await api.call("GET", f"{path}/deployments")).json()["deployments"]
+        answer = await api.call("POST", f"{path}/deployments/{first['id']}/restore")
+        session = answer.json()["id"]
+    await api.deploy(environment, session)
+    task = await api.finish()
+    assert task.model["ObjectsCopy"]["applications"][-1]["name"] == "second"
+    assert await api.status(environment) == "ready"
+    names = [one.get("name") for one in (await api.call("GET", f"{path}/services")).json()]
+    wanted = [one.get("name") for one in before]
+    assert names == ([*wanted, "second"] if way == "sent again" else wanted)
 
 
 async def test_a_refused_action_leaves_no_session(api: Api) -> None:

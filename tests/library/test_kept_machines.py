@@ -42,9 +42,11 @@ from vetro.engine.settings import EngineSettings
 from vetro.engine.signing import PlanSigner
 from vetro.engine.system import system_runtime
 from vetro.engine.system.memory import MemoryCloud
+from vetro.engine.worker.foreseen import refused_before
+from vetro.environments import EngineTask
 from vetro.muranopl import describe_class
 from vetro.packages import open_package
-from vetro.stacks import DEFAULT_FLAVORS, InvalidProperty
+from vetro.stacks import DEFAULT_FLAVORS, InvalidProperty, LossRefused
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ EDITS: dict[str, Edit] = {
     "CinderVolumeSnapshot.openstackId": Edit("storage", "s", "snap2", "replace", ("volume snap",)),
     "CinderVolumeBackup.openstackId": Edit("storage", "b", "back2", "replace", ("volume back",)),
 }  # fmt: skip
+#: What is taken out is asked for when the program has run: it may have kept it.
+UNFORESEEN = ("Environment.applications", "Instance.volumes")
 #: Properties that no edit of a model reaches, and why.
 UNREACHED = {
     "Environment.regionConfigs": "the operator's; it is among the settings",
@@ -207,6 +211,7 @@ async def test_an_edit_loses_what_the_table_says_and_nothing_that_was_not_named(
     edit = EDITS[name]
     model = edited(await built(lab, edit.app), name)
     seen = Seen(lab)
+    known = await foreseen(lab, model)
     named: dict[str, str] = {}
     changed: list[str] = []
     while True:
@@ -228,7 +233,23 @@ async def test_an_edit_loses_what_the_table_says_and_nothing_that_was_not_named(
     assert sorted(losses(lab, seen)) == sorted(named)
     assert kinds(named) == sorted(edit.loses)
     assert edit.says in "; ".join(named.values())
+    # What is known before it begins is all of it.
+    assert (
+        {one.key for one in known.losses} == named.keys()
+        if known
+        else name in UNFORESEEN or not named
+    )
     assert edit.does == ("replace" if named else "update" if changed else "keep")
+
+
+async def foreseen(lab: Any, model: Any) -> LossRefused | None:
+    """What is known of a deployment before it begins; looking changes nothing."""
+    lab.services.may_lose = []
+    action: Any = {"object_id": "env", "method": "deploy", "args": {}}
+    task = EngineTask("task", "env", "", "project", "", action, model, may_lose=[])
+    known = await refused_before(lab.services, task)
+    assert changes(lab) == []
+    return known
 
 
 async def test_an_address_that_machines_share_is_named_before_it_goes(lab: Any) -> None:
@@ -341,6 +362,7 @@ def release(lab: Any, directory: Path, names: Any) -> None:
 async def nothing_is_lost(lab: Any, model: Any) -> None:
     """Deployed, guarded: refused is nothing, and everything is there as it was."""
     seen = Seen(lab)
+    assert await foreseen(lab, model) is None
     lab.may_lose = ()
     model = await lab.deploy(model)
     assert (lab.services.refused, losses(lab, seen)) == (None, [])

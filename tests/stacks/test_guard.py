@@ -13,6 +13,7 @@ from vetro.compute.client.calls import PORTS, VOLUMES
 from vetro.stacks import LossRefused, ResourceFailure, StackBusy, StackEngine, StackStatus
 from vetro.stacks.losses import ChangedProperty, LossHow, LossKind
 from vetro.stacks.memory import EXTERNAL_NETWORK, MemoryCompute, MemoryStacks
+from vetro.stacks.operations import losing
 from vetro.stacks.resources.registry import TYPES
 
 WEB = "web.0 x"
@@ -848,3 +849,20 @@ async def test_a_gateway_that_is_given_up_is_another_subnet(stacks: StackEngine)
     template["resources"]["sub"]["properties"]["gateway_ip"] = ""
     plan = await stacks.plan(PROJECT, "env", template)
     assert [one.kind.value for one in plan.changes if one.resource == "sub"] == ["replace"]
+
+
+def test_a_changed_list_says_what_is_not_in_both() -> None:
+    """A machine that joins one more network keeps the others; in another order it has all of them."""
+    a, b = {"port": "a"}, {"port": "b"}
+    told = [
+        losing.changed("networks", *lists)
+        for lists in (([a], [a, b]), ([a, b], [a]), ([a, b], [b, a]))
+    ]
+    assert [one.text for one in told] == [
+        "network none → b", "network b → none", "network a, b → b, a",
+    ]  # fmt: skip
+    assert (
+        losing.changed("networks", [a], [{"port": "a", "tag": "b"}]).text
+        == "network a → port: a, tag: b"
+    )
+    assert ChangedProperty("password", "***", "***").text == "another password"

@@ -298,6 +298,7 @@ class EnginePool:
             answer["is_exception"],
             leaked=tuple(LeakedObject(**one) for one in answer["leaked"]),
             untouched=answer["untouched"],
+            halfway=answer["halfway"],
         )
 
     async def order(

@@ -16,6 +16,7 @@ from vetro.http import Conflict
 from vetro.json_values import JsonObject
 
 _Path = tuple[str | int, ...]
+_Owner = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,19 @@ class Use:
     """The name of the component that it needs, or its id."""
     id: str
     """The object that it needs."""
+    is_own: bool = False
+    """Whether that was in the same component."""
+
+    @property
+    def gone(self) -> str:
+        """What was taken out."""
+        return f"a part of {self.of}" if self.is_own else self.of
 
     @property
     def text(self) -> str:
-        """``blog (database) uses db``."""
-        return f"{self.component} ({self.path}) uses {self.of}"
+        """``blog (database) uses db``; ``blog (server) refers to it itself``."""
+        what = "refers to it itself" if self.is_own else f"uses {self.of}"
+        return f"{self.component} ({self.path}) {what}"
 
     def as_json(self) -> JsonObject:
         """As refusals give it."""
@@ -58,36 +67,38 @@ class Dangling(Conflict):
         self.uses = list(uses)
 
 
-def owners(objects: Json) -> dict[str, str]:
-    """The component's name for the id of each object in the components of a root object."""
+def owners(objects: Json) -> dict[str, _Owner]:
+    """The component's name and id for the id of each object in the components of a root object."""
     return {
-        str(object_id(node)): component_name(service)
+        str(object_id(node)): (component_name(service), str(object_id(service)))
         for service in components(objects)
         for node in walk(service)
     }
 
 
-def uses(objects: Json, gone: Mapping[str, str]) -> list[Use]:
-    """The references in a root object's components to what is ``gone``: names by ids, as of `owners`."""
+def uses(objects: Json, gone: Mapping[str, _Owner]) -> list[Use]:
+    """The references in a root object's components to what is ``gone``, as of `owners`."""
     found: list[Use] = []
     for service in components(objects) if gone else ():
         for path, id_ in _texts(service):
             if id_ in gone:
                 where = ".".join(map(str, path))
-                of = str(object_id(service))
-                found.append(Use(component_name(service), of, where, gone[id_], id_))
+                user = str(object_id(service))
+                of, owner = gone[id_]
+                name = component_name(service)
+                found.append(Use(name, user, where, of, id_, is_own=owner == user))
     return found
 
 
-def gone_between(before: Mapping[str, str], objects: Json) -> dict[str, str]:
+def gone_between(before: Mapping[str, _Owner], objects: Json) -> dict[str, _Owner]:
     """What is in ``before`` (`owners` of an earlier model) and in no place of a root object any more."""
     there = {str(object_id(node)) for node in walk(objects)}
-    return {id_: name for id_, name in before.items() if id_ not in there}
+    return {id_: owner for id_, owner in before.items() if id_ not in there}
 
 
-def refuse_used(before: Mapping[str, str], objects: Json) -> None:
+def refuse_used(before: Mapping[str, _Owner], objects: Json) -> None:
     """Refuse a change that takes out what other components use. Errors: 409 that names them."""
-    found = uses(objects, gone_between(before, objects))
+    found = [one for one in uses(objects, gone_between(before, objects)) if not one.is_own]
     if found:
         of = ", ".join(dict.fromkeys(one.of for one in found))
         raise Dangling(
@@ -102,13 +113,13 @@ def dangling(deployed: Sequence[Json], objects: Json) -> Dangling | None:
 
     Those in values that programs have written do no harm: only an engine knows (`Upgrades.needs`).
     """
-    before: dict[str, str] = {}
+    before: dict[str, _Owner] = {}
     for one in deployed:
         before = {**before, **owners(one)}
     found = uses(objects, gone_between(before, objects))
     if not found:
         return None
-    of = ", ".join(dict.fromkeys(one.of for one in found))
+    of = ", ".join(dict.fromkeys(one.gone for one in found))
     return Dangling(
         found,
         f"{of} was taken out and is in use: {described(found)}. Nothing was deployed: let them use another"

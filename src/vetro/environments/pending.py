@@ -88,8 +88,9 @@ def restored(now: Json, then: Json) -> Json:
         ours, earlier = cast("dict[str, Json]", now), cast("dict[str, Json]", then)
         if object_id(ours) != object_id(earlier):
             return earlier
-        if _class(ours) == _class(earlier):
-            # The same class, however its header says so.
+        mine, its = _class(ours), _class(earlier)
+        if mine == its or (mine and its and not its[1] and mine[0] == its[0]):
+            # The same class, however its header says so; its version was that of the packages in use.
             earlier = {key: one for key, one in earlier.items() if key != "?"}
         return {**ours, **{key: restored(ours.get(key), one) for key, one in earlier.items()}}
     if isinstance(now, list) and isinstance(then, list):

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import case, delete, literal, select, update
+from sqlalchemy import case, delete, insert, literal, select, update
 
 from vetro.environments import states
+from vetro.environments.halfway import halfway
 from vetro.environments.history import TaskHistory
 from vetro.environments.leaked import LeakedObjects
 from vetro.environments.lifecycle import Ending, Outcome, TaskIdentity
-from vetro.environments.model import RENAMED, from_engine
-from vetro.environments.sessions import SessionStore
+from vetro.environments.model import RENAMED, from_engine, new_id
+from vetro.environments.sessions import WRITTEN, SessionStore
 from vetro.environments.store import MODELS_CHANNEL, EnvironmentStore, project_channel
 from vetro.environments.tables import environments, sessions, statuses, tasks
 from vetro.environments.task_reports import TaskReports
@@ -24,6 +25,7 @@ from vetro.environments.task_values import (
     shortened,
     task_channel,
 )
+from vetro.json_values import JsonObject
 from vetro.storage import Database, StoredRow, Transaction
 
 
@@ -96,9 +98,11 @@ class TaskEndings:
         if deleting and not failed and objects is None and result.model.get("ObjectsCopy") is None:
             await self.store.remove(tx, task.environment_id)
             return ending
-        stored = await self._store_model(
-            tx, task.environment_id, result.model, now, deleting=deleting
-        )
+        model, wished = result.model, None
+        if result.halfway and session is not None:
+            environment = await self.store.whole(tx, task.environment_id)
+            model, wished = halfway(environment.model, session.model, model)
+        stored = await self._store_model(tx, task.environment_id, model, now, deleting=deleting)
         await self.leaked.settle(tx, task.environment_id, task.id, stored, result.leaked)
         if deleting:
             state = states.DELETE_FAILURE if failed else states.DEPLOYED
@@ -109,7 +113,40 @@ class TaskEndings:
             .where(sessions.c.id == task.session_id)
             .values(state=state, updated=now)
         )
+        if session is not None and wished is not None:
+            await self._wait_on(tx, session, wished, now)
         return ending
+
+    async def _wait_on(
+        self, tx: Transaction, session: StoredRow, wished: JsonObject, now: datetime
+    ) -> None:
+        """Open a session again, on the model that was stored after it.
+
+        Another one says that its deployment has failed: when the changes are dropped, what it made is
+        still there.
+        """
+        failed: JsonObject = {
+            "id": new_id(),
+            "environment_id": session.environment_id,
+            "user_id": session.user_id,
+            "state": states.DEPLOY_FAILURE,
+            "version": session.version,
+            "model": {},
+            "created": session.created,
+            "updated": now,
+        }
+        await tx.execute(insert(sessions).values(failed))
+        await tx.execute(
+            update(sessions)
+            .where(sessions.c.id == session.id)
+            .values(
+                state=states.OPENED,
+                version=session.version + 1,
+                model=wished,
+                base=None,
+                updated=max(now, session.created + WRITTEN),
+            )
+        )
 
     async def _as_before(self, tx: Transaction, task: StoredRow, now: datetime) -> None:
         """A task has changed nothing: a session's changes wait as they did, an action's session goes."""

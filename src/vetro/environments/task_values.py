@@ -114,6 +114,8 @@ class TaskResult:
     leaked: tuple[LeakedObject, ...] = ()
     untouched: bool = False
     """It failed before it changed anything: the model of the environment and the session stay."""
+    halfway: bool = False
+    """It was refused after it had begun: what was wished still waits (``vetro.environments.halfway``)."""
 
     @property
     def action(self) -> StoredResult:

@@ -42,6 +42,15 @@ class ChangedProperty:
     old: str
     new: str
 
+    @property
+    def text(self) -> str:
+        """``host name a → b``; where both look the same, as masked ones: ``another password``."""
+        return (
+            f"another {self.name}"
+            if self.old == self.new
+            else f"{self.name} {self.old} → {self.new}"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Loss:
@@ -66,7 +75,7 @@ class Loss:
         """``replaces machine web-1, its data is lost: host name a → b``."""
         verb = "replaces" if self.how is LossHow.REPLACED else "removes"
         lost = ", its data is lost" if self.kind in WITH_DATA else ""
-        why = ", ".join(f"{one.name} {one.old} → {one.new}" for one in self.changes)
+        why = ", ".join(one.text for one in self.changes)
         return f"{verb} {self.key}{lost}" + (f": {why}" if why else "")
 
     def as_json(self) -> dict[str, Json]:
@@ -84,16 +93,26 @@ class Loss:
 class LossRefused(StackError):
     """The operation would lose what its request did not name. Nothing was begun or changed.
 
-    `begun`: other resources were changed before it turned out. What would be lost was kept.
+    `begun`: other resources were changed before it turned out. What would be lost was kept. `is_action`: no
+    changes were deployed that could be dropped.
     """
 
-    def __init__(self, stack: str, losses: Sequence[Loss], *, begun: bool = False) -> None:
+    def __init__(
+        self,
+        stack: str,
+        losses: Sequence[Loss],
+        *,
+        begun: bool = False,
+        is_action: bool = False,
+    ) -> None:
         kept = "It was stopped before the loss" if begun else "Nothing was changed"
-        back = "restore an earlier deployment" if begun else "drop the changes"
+        todo = "Deploy again and say that this may be lost, or drop the changes"
+        if is_action:
+            todo = "Call the action again and say that this may be lost"
+        elif begun:
+            todo += ". A deployment without them takes back what was begun"
         super().__init__(
-            f"{kept}, because this "
-            + "; ".join(one.text for one in losses)
-            + f". Deploy again and say that this may be lost, or {back}"
+            f"{kept}, because this " + "; ".join(one.text for one in losses) + f". {todo}"
         )
         self.stack = stack
         self.losses = list(losses)

@@ -15,6 +15,7 @@ class Environment(TypedDict):
 
     id: str
     name: str
+    status: str
 
 
 class Deployment(TypedDict):
@@ -25,6 +26,7 @@ class Deployment(TypedDict):
     started: str | None
     finished: str | None
     state: str
+    action: JsonObject | None
 
 
 class Report(TypedDict, total=False):

@@ -18,6 +18,8 @@ from vetro.http import Fault
 
 INTERRUPTED = 130
 UNKNOWN = "unknown"
+SUCCESS = ("success", "completed_w_warnings")
+"""States of a deployment that did what it was to do."""
 MARKS = {
     "info": ("•", "cyan"),
     "warning": ("!", "yellow"),
@@ -44,7 +46,7 @@ class Ended:
     @property
     def code(self) -> int:
         """0 when it succeeded, 1 when it did not."""
-        return 0 if self.state in ("success", "completed_w_warnings") else 1
+        return 0 if self.state in SUCCESS else 1
 
 
 def latest_deployment(connection: Connection, environment_id: str) -> Deployment:
@@ -162,7 +164,7 @@ def refuse_unknown(name: str, state: str) -> None:
 
 def in_words(name: str, state: str, outcome: str) -> tuple[str, str | None]:
     """How a deployment ended, in a word, and what to do now."""
-    if state in ("success", "completed_w_warnings"):
+    if state in SUCCESS:
         return "done", None
     if outcome == "cancelled":
         return "cancelled", (

@@ -143,6 +143,7 @@ def call(
             row,
             lambda may_lose: send(may_lose, again=bool(may_lose)),
             lambda task: see(connection, row, task, seconds),
+            is_action=True,
         )
         result = connection.get(f"{base}/actions/{task}")
         for one in overtaken:

@@ -21,12 +21,17 @@ def without_asking() -> list[str]:
 
 
 def unless_lost(
-    environment: Environment, send: Callable[[list[str]], str], see: Callable[[str], Ended]
+    environment: Environment,
+    send: Callable[[list[str]], str],
+    see: Callable[[str], Ended],
+    *,
+    is_action: bool = False,
 ) -> tuple[str, Ended]:
     """Let the service do something, and ask before anything is lost; the last task and how it ended.
 
     ``send`` begins it with what may be lost and gives the task's id; ``see`` waits for its end. What turns
-    out later, in another stack, is asked as well. The command needs ``yes_option``.
+    out later, in another stack, is asked as well. The command needs ``yes_option``. ``is_action``: it has no
+    changes that wait.
     """
     may_lose: list[str] = []
     while True:
@@ -35,11 +40,13 @@ def unless_lost(
         new = [one for one in ended.losses if one["key"] not in may_lose]
         if not new:
             return task, ended
-        _agree_to_lose(environment, new, agreed=bool(may_lose))
+        _agree_to_lose(environment, new, agreed=bool(may_lose), is_action=is_action)
         may_lose += [one["key"] for one in new]
 
 
-def _agree_to_lose(environment: Environment, losses: list[Loss], *, agreed: bool) -> None:
+def _agree_to_lose(
+    environment: Environment, losses: list[Loss], *, agreed: bool, is_action: bool
+) -> None:
     """Go on only when the user lets it go, by ``--yes`` or by an answer.
 
     ``agreed``: something was let go before, and may be lost by now.
@@ -52,17 +59,15 @@ def _agree_to_lose(environment: Environment, losses: list[Loss], *, agreed: bool
         return
     name = word(environment["name"])
     said = "; ".join(one["text"] for one in losses)
-    hint = (
-        f"Give --yes to go on and lose it. 'vetro env changes {name}' shows the changes that wait;"
-        " with --discard they are dropped."
-    )
+    hint = "Give --yes to go on and lose it."
+    if not is_action:
+        hint += f" 'vetro env changes {name}' shows the changes that wait; with --discard they are dropped."
     kept = "Nothing was lost"
     if agreed:
         kept = "Nothing more was lost than you agreed to"
-        hint = (
-            f"A part may be done: 'vetro env show {name}' shows what there is now. 'vetro env restore {name}'"
-            " takes the applications of an earlier deployment, and --yes goes on."
-        )
+        hint += f" A part may be done: 'vetro env show {name}' shows what there is now."
+        if not is_action:
+            hint += " A deployment after --discard takes back what was made."
     if wants_json() or not is_watched():
         fail(f"{kept}. It would be: {said}", hint)
     if not click.confirm("Go on and lose it?", err=True):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import click
 
-from vetro.cli.client.answers import JsonObject, OpenSession
+from vetro.cli.client.answers import Deployment, OpenSession
 from vetro.cli.client.connection import Connection, find_environment, segment
+from vetro.cli.client.deployment_progress import SUCCESS
 from vetro.cli.client.name_completion import ENVIRONMENT
 from vetro.cli.environments.sessions import opened_sessions, remember_session
 from vetro.cli.terminal.output import PrintingCommand, done, fail, word
@@ -19,9 +18,10 @@ from vetro.cli.terminal.output import PrintingCommand, done, fail, word
 @click.argument("environment", type=ENVIRONMENT)
 @click.argument("deployment", required=False)
 def restore(environment: str, deployment: str | None) -> None:
-    """Give ENVIRONMENT the applications that it had with DEPLOYMENT, by default the one before the last.
+    """Give ENVIRONMENT the applications that it had with DEPLOYMENT.
 
-    Deployments that were refused because something would be lost do not count.
+    By default they are those of the last deployment that succeeded; when it was the last of all, of the one
+    that succeeded before it. One that failed before anything was changed does not count.
 
     They wait in your session, as other changes do: 'env changes' shows what is different, 'env deploy' makes
     it so. What was on machines that are gone does not come back.
@@ -34,13 +34,17 @@ def restore(environment: str, deployment: str | None) -> None:
     with Connection() as connection:
         row = find_environment(connection, environment)
         base = f"/v1/environments/{row['id']}"
-        every: list[JsonObject] = connection.get(f"{base}/deployments")["deployments"]
+        every: list[Deployment] = connection.get(f"{base}/deployments")["deployments"]
         shows = f"'vetro deployment list {word(row['name'])}' shows them."
         if deployment is None:
-            made = [one for one in every if _has_changed(one)]
-            if len(made) < 2:
-                fail(f"{row['name']} has no deployment before the last one", shows)
-            found = [str(made[1]["id"])]
+            deployed = [one for one in every if (one["action"] or {}).get("method") == "deploy"]
+            made = [str(one["id"]) for one in deployed if one["state"] in SUCCESS]
+            # After a failure the environment has something else than the last one that succeeded.
+            if made and row["status"] != "deploy failure":
+                made = made[1:]
+            if not made:
+                fail(f"{row['name']} has no deployment before this one that succeeded", shows)
+            found = made[:1]
         else:
             found = [str(one["id"]) for one in every if str(one["id"]).startswith(deployment)]
         if len(found) != 1:
@@ -56,12 +60,3 @@ def restore(environment: str, deployment: str | None) -> None:
         session=opened["id"],
         changes=held["changes"],
     )
-
-
-def _has_changed(deployment: JsonObject) -> bool:
-    """Whether it gave the environment its applications; one that was refused did not."""
-    ended: JsonObject = deployment.get("result") or {}
-    result = ended.get("result")
-    refused = isinstance(result, dict) and bool(cast("JsonObject", result).get("losses"))
-    action: JsonObject = deployment["action"] or {}
-    return action.get("method") == "deploy" and not refused

@@ -14,11 +14,11 @@ from typing import cast
 import structlog
 
 from vetro.engine.errors import OverLimit
-from vetro.engine.journal import JournalEffects
+from vetro.engine.journal import JournalEffects, begun
 from vetro.engine.settings import EngineSettings
 from vetro.engine.system import library_path, system_runtime
 from vetro.engine.worker.back_ends import back_ends
-from vetro.engine.worker.foreseen import with_foreseen
+from vetro.engine.worker.foreseen import refused_before, with_foreseen
 from vetro.engine.worker.messages import orders_to
 from vetro.engine.worker.refusal import message_of, result_of_refusal
 from vetro.engine.worker.result_size import exceeds
@@ -272,6 +272,13 @@ async def run_task(
                     )
                     return to_result(task, refused, reports.cover)
                 task = replace(task, model={**task.model, "Objects": objects})
+            if await is_guarded(task, database):
+                lost = await refused_before(services, task)
+                if lost is not None:
+                    await waiting.close()
+                    result = result_of_refusal(lost, (), model=task.model, cover=reports.cover)
+                    await reports.report(task.environment_id, "error", message_of(result))
+                    return result
             secrets = reading(reports.rooms.form_secrets, task.project_id, reports.learn)
             session = runtime.session(
                 effects=effects, info=info, services=services, secrets=secrets
@@ -307,6 +314,7 @@ async def run_task(
                             effects.changed,
                             model=stored_model(reply, task.model),
                             cover=reports.cover,
+                            is_action=not is_deployment(task),
                         )
                         await reports.report(task.environment_id, "error", message_of(result))
                         return result
@@ -326,6 +334,11 @@ async def run_task(
 def is_deployment(task: EngineTask) -> bool:
     """Whether a task is neither an action nor a deletion."""
     return not task.is_delete and task.action is not None and task.action["method"] == "deploy"
+
+
+async def is_guarded(task: EngineTask, database: Database) -> bool:
+    """Whether to look for what a task would lose before it begins; after a crash it has begun."""
+    return task.may_lose is not None and is_deployment(task) and not await begun(database, task.id)
 
 
 def is_flat(model: dict[str, object]) -> bool:

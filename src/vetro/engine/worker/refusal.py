@@ -14,20 +14,29 @@ _REPEATED = frozenset({"agent.send"})
 
 
 def result_of_refusal(
-    refused: LossRefused, changed: Collection[str], *, model: JsonObject, cover: Cover
+    refused: LossRefused,
+    changed: Collection[str],
+    *,
+    model: JsonObject,
+    cover: Cover,
+    is_action: bool = False,
 ) -> TaskResult:
     """What to store: the losses beside the message.
 
-    ``changed``: the kinds of effects that were done before. When a stack was changed, ``model`` is the
-    environment's from now on, as after any failure; else the environment and the session stay as they were.
+    ``changed``: the kinds of effects that were done before. When a stack was changed, ``model`` knows what
+    was made: that of an action is the environment's from now on, as after any failure; what a deployment
+    was to do waits. Else the environment and the session stay as they were. ``is_action``: it has no
+    changes that could be dropped.
     """
-    said = LossRefused(refused.stack, refused.losses, begun=bool(changed))
+    said = LossRefused(refused.stack, refused.losses, begun=bool(changed), is_action=is_action)
     result: Json = {
         "message": shortened(cover(str(said))),
         "details": None,
         "losses": [covered(one, cover) for one in refused.losses],
     }
-    return TaskResult(model, result, is_exception=True, untouched=_REPEATED.issuperset(changed))
+    untouched = _REPEATED.issuperset(changed)
+    halfway = not untouched and not is_action
+    return TaskResult(model, result, is_exception=True, untouched=untouched, halfway=halfway)
 
 
 def message_of(result: TaskResult) -> str:

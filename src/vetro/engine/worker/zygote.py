@@ -250,6 +250,7 @@ def _worker(channel: socket.socket, settings: EngineSettings, runtime: Any) -> N
                 "is_exception": result.is_exception,
                 "leaked": [asdict(one) for one in result.leaked],
                 "untouched": result.untouched,
+                "halfway": result.halfway,
             }
     except OverLimit as error:
         send_message(channel, {"over": str(error)})

@@ -22,7 +22,7 @@ from vetro.stacks.heat.first_start import POLICY, SERVER
 from vetro.stacks.heat.written_out import Definition, WrittenOut
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
 from vetro.stacks.model import Json
-from vetro.stacks.operations.losing import WORDS, joined, shown, within
+from vetro.stacks.operations.losing import WORDS, changed, joined, shown, within
 from vetro.stacks.template.functions import Unknown, used_by
 
 PORT = "OS::Neutron::Port"
@@ -460,7 +460,7 @@ def _change(key: str, old: Json, new: Json) -> ChangedProperty:
         return ChangedProperty(key, str(old), str(new))
     if key in _FIRST_START and not isinstance(new, Unknown):
         return ChangedProperty(word, "as it was", "another")
-    return ChangedProperty(word, shown(key, old), shown(key, new))
+    return changed(key, old, new)
 
 
 def _given_name(definition: Definition | None) -> str:

@@ -273,14 +273,23 @@ def _changes(row: ResourceRow, planned: Planned) -> tuple[ChangedProperty, ...]:
         return (ChangedProperty("state", "creation failed", "made again"),)
     known = resource_type(row.type, row.name).properties
     return tuple(
-        ChangedProperty(
-            WORDS.get(key) or key.replace("_", " "),
-            shown(key, row.properties.get(key)),
-            shown(key, planned.properties.get(key)),
-        )
+        changed(key, row.properties.get(key), planned.properties.get(key))
         for key in sorted(planned.decision.changed)
         if key not in known or not known[key].update
     )
+
+
+def changed(key: str, old: Json, new: Json) -> ChangedProperty:
+    """A property with both values, as people read them; of lists what is not in both."""
+    values: list[Json] = [old, new]
+    if isinstance(old, list) and isinstance(new, list):
+        before, after = items(old), items(new)
+        gone = [one for one in before if one not in after]
+        come = [one for one in after if one not in before]
+        if gone or come:  # else they are in another order
+            values = [gone, come]
+    word = WORDS.get(key) or key.replace("_", " ")
+    return ChangedProperty(word, *(shown(key, one) for one in values))
 
 
 def shown(key: str, value: Json) -> str:
