@@ -34,6 +34,7 @@ from vetro.node import NodeSection
 from vetro.openstack import OpenstackSection
 from vetro.quotas import QuotasSection
 from vetro.repository import RepositorySection
+from vetro.secrecy import masked
 from vetro.tracing import TracingSection
 
 if TYPE_CHECKING:
@@ -295,8 +296,10 @@ def _convert(name: str, value: object, default: object, where: str) -> object:
                 pass
     elif isinstance(value, expected):
         return cast("object", value)
+    # A number stands where a secret would be by its name alone (`identity.token_hours`).
+    given = value if expected in (bool, int, float) else masked(value, name)
     raise SettingsError(
-        f"{where}: {name} must be {_kind(expected)}, not {value!r}; the default is {default!r}"
+        f"{where}: {name} must be {_kind(expected)}, not {given!r}; the default is {default!r}"
     )
 
 
