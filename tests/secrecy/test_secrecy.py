@@ -1,6 +1,5 @@
 """One rule says what is secret, wherever it would be shown."""
 
-import json
 from typing import Any
 
 import pytest
