@@ -120,6 +120,11 @@ class _Place:
     def address(self) -> tuple[str, tuple[str, ...]]:
         return self.object_id, self.at
 
+    def is_called(self, kind: str) -> bool:
+        """Whether the property's name ends with the kind: ``balancerImage``, ``securityGroups``."""
+        name = next((part for part in reversed(self.within) if not is_number(part)), "")
+        return name.lower().removesuffix("s").endswith(kind.replace(" ", ""))
+
     def kind(self, classes: Checker) -> str | None:
         """The kind of what is named here, as far as the core library says."""
         name = ".".join(part for part in self.within if not is_number(part))
@@ -224,11 +229,13 @@ def with_names(things: Things, services: object) -> list[JsonObject]:
 def with_lasting_names(things: Things, services: object) -> None:
     """Write names in the place of ids where the name is as good: a template outlives what it names.
 
-    An id stays that programs take nothing else for, or whose name leads to another thing. Only the core
-    library is known to take names; what a property of another class is used for nobody can say.
+    An id stays that programs take nothing else for, or whose name leads to another thing. So does one in a
+    property of another class that is not called by the kind: what ``imageId`` is used for nobody can say.
     """
     for place, thing in _identified(things, services):
-        if thing.kind not in BY_NAME or place.kind(things.classes) != thing.kind:
+        if thing.kind not in BY_NAME:
+            continue
+        if place.kind(things.classes) != thing.kind and not place.is_called(thing.kind):
             continue
         try:
             same = things.find(Thing(thing.kind, "", thing.name))
