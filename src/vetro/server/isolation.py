@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from vetro.secrecy import without_credentials
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
 
@@ -117,7 +118,7 @@ def others_at_node(settings: Settings) -> str:
     """How others than this machine's users come to ``vetro node``; '' when they do not."""
     node = settings.node
     if not is_loopback(urlsplit(node.compute_url).hostname or ""):
-        return f"the compute service is {node.compute_url} (node.compute_url)"
+        return f"the compute service is {without_credentials(node.compute_url)} (node.compute_url)"
     if not is_loopback(node.listen_host):
         return f"it listens on {node.listen_host} (node.listen_host)"
     return ""

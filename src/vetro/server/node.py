@@ -13,6 +13,7 @@ from vetro import tracing
 from vetro.http import ConnectionLimits
 from vetro.http.tls import MutualTls, TlsError
 from vetro.node import NodeAgent, NodeError, NodeSettings, remove_leftovers
+from vetro.secrecy import without_credentials
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.isolation import choose_instances, others_at_node
@@ -97,7 +98,7 @@ def run_node(settings: Settings) -> int:
     instances = choose_instances(settings, others_at_node(settings))
     data_directory.prepare(directory, settings.shared_dir)
     with data_directory.lock(directory / "node"):
-        print(f"Vetro node for {settings.node.compute_url}", flush=True)
+        print(f"Vetro node for {without_credentials(settings.node.compute_url)}", flush=True)
         print(f"  instances {instances.driver}: {instances.why}; {instances.holds}", flush=True)
         try:
             agent = NodeAgent(

@@ -100,7 +100,7 @@ def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
     for sign in _SIGN.finditer(one):  # --set=db.password=VALUE, {"password": "VALUE"
         name, rest = sign["name"].rpartition(".")[2], one[sign.end() :]
         yield from secrets_in({name: rest})
-        if (value := _QUOTED.match(rest) or _TOKEN.match(rest)) is not None:
+        if (value := _QUOTED.match(rest)) is not None:
             yield from secrets_in({name: value["value"]})
         if rest[:1] in ("{", "[", '"'):
             yield from _in_json(name, rest)
@@ -127,6 +127,9 @@ def _guesses(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
     """What may be a secret in an argument: too much is hidden in a message rather than too little."""
     from vetro.secrecy import is_secret, secrets_in
 
+    for sign in _SIGN.finditer(one):
+        if (value := _TOKEN.match(one, sign.end())) is not None:
+            yield from secrets_in({sign["name"].rpartition(".")[2]: value["value"]})
     beside = _BESIDE.fullmatch(one)
     if beside is not None and is_secret(beside["name"].rpartition(".")[2]):
         yield from secrets_in({"password": beside["value"]})
