@@ -67,8 +67,8 @@ def test_a_mistake_does_not_repeat_a_secret(arguments: list[str]) -> None:
         assert "hunter" not in done.output
 
 
-def test_what_cannot_be_told_for_a_secret_is_not_repeated() -> None:
-    """A setting without a sign may be anything; which one it was is said by its number."""
+def test_what_is_no_name_is_not_repeated() -> None:
+    """A setting without a sign may be a secret, unless it reads as a name; its number says which it was."""
     done = CliRunner().invoke(cli, ["env", "edit", "e", "a", "--set", "a=1", "--set", "hunter2"])
     assert done.exit_code == 2
     assert "--set, number 2: expected NAME=VALUE" in done.output

@@ -47,8 +47,8 @@ def named_values(pairs: Iterable[str], option: str, form: str, example: str) -> 
     for number, pair in enumerate(pairs, 1):
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
-            # What was typed there may be a secret with nothing that tells it.
-            which = "" if number == 1 else f", number {number}"
+            # What is no name of a property may be a secret, with nothing that tells it.
+            which = f" {pair}" if pair.replace(".", "").isalpha() else f", number {number}"
             fail(f"{option}{which}: expected {form}", f"For example {option} {example}.", 2)
         values[name] = json_or_text(text)
     return values
