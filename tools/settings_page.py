@@ -20,7 +20,8 @@ variable is `VETRO_`, the section and the name in capitals: `VETRO_SERVER_PORT`.
 as JSON, a table as JSON. These have a short form as well: {short}.
 
 A process does not start with an unknown name or a value of another type; it names the place. Nor does it
-with a variable that is nearly one of these, or a setting that gives less than it asks for
+with an unknown variable below a section (`VETRO_QUOTAS_MAX_VM`), one that is nearly one of these, an empty
+one, or a setting that gives less than it asks for
 ([SECURITY.md](../SECURITY.md)).
 
 ```toml

@@ -12,11 +12,13 @@ from vetro.cli.client.connection import Connection
 from vetro.cli.environments.references import Things, settle, with_lasting_names, with_names
 from vetro.http.client import SyncResponse
 
-MACHINE = {
+MACHINE: dict[str, Any] = {
     "?": {"type": "io.murano.resources.LinuxMuranoInstance", "id": "m"},
     "name": "web",
     "flavor": "m1.tiny",
 }
+NETWORK = {"?": {"type": "io.murano.resources.ExistingNeutronNetwork", "id": "n"}}
+VOLUME = {"?": {"type": "io.murano.resources.CinderVolume/0.0.0", "id": "v"}, "size": 1}
 OBJECT = {"?": {"type": "org.acme.Anything/1.0.0", "id": "o"}}
 PATHS = {
     "image": "/images",
@@ -46,6 +48,10 @@ class Installation(Connection):
             path: [] if is_empty else [self.row(installation, kind)] for kind, path in PATHS.items()
         }
 
+        #: The inputs of classes that the service knows.
+        self.classes: dict[str, list[str]] = {}
+        self.is_of_cloud = False
+
     @staticmethod
     def row(installation: int, kind: str) -> dict[str, str]:
         """A thing as the service lists it."""
@@ -63,6 +69,14 @@ class Installation(Connection):
     def answer(self, method: str, path: str, **_options: Any) -> SyncResponse:
         """A list."""
         found: Any = self.rows.get(path.removeprefix("/compute"))
+        if (
+            path.startswith("/v1/schemas/")
+            and (properties := self.classes.get(path[12:])) is not None
+        ):
+            found = {"": {"properties": [*properties]}}
+        if path == "/v1/quotas":
+            maker = "openstack" if self.is_of_cloud else "vetro"
+            found = {"quotas": {"instances": {"enforced_by": maker}}}
         if path == "/v1/flavors":
             found = {"flavors": [{"name": "m1.tiny"}]}
         if found is None:
@@ -77,10 +91,10 @@ def places(installation: int) -> list[tuple[str, dict[str, Any], str]]:
         ("key pair", MACHINE, "keyname", "mine"),
         ("image", MACHINE, "image", "mine"),
         ("security group", MACHINE, "securityGroups", ["mine"]),
-        ("network", OBJECT, "internalNetworkName", "mine"),
-        ("subnet", OBJECT, "internalSubnetworkName", "mine"),
-        ("network", OBJECT, "externalNetworkName", "mine"),
-        ("image", OBJECT, "sourceImage", "mine"),
+        ("network", NETWORK, "internalNetworkName", "mine"),
+        ("subnet", NETWORK, "internalSubnetworkName", "mine"),
+        ("network", NETWORK, "externalNetworkName", "mine"),
+        ("image", VOLUME, "sourceImage", "mine"),
     ]
     # By id anywhere, in properties that only the author of a class knows, also deep inside.
     found = [(kind, {**OBJECT, "own": id_}, "own") for kind, id_ in ids.items()]
@@ -155,15 +169,98 @@ def test_a_router_that_nobody_asked_for_is_not_missed() -> None:
 
 
 def test_a_template_names_what_lasts() -> None:
-    """Images and networks by name; by id what programs take by nothing else, and an image with an heir."""
-    model = {**OBJECT, "a": number(1, "image"), "b": number(1, "volume"), "c": number(1, "network")}
+    """By name what the core library takes by name; other properties, and an image with an heir, by id."""
+    ids = {"note": number(1, "image"), "keyname": number(1, "volume")}
+    model = {**MACHINE, "image": number(1, "image"), **ids}
     with_lasting_names(Things(Installation(1)), model)
-    assert model == {**OBJECT, "a": "mine", "b": number(1, "volume"), "c": "mine"}
+    assert model == {**MACHINE, "image": "mine", **ids}
+    theirs = {**OBJECT, "imageId": number(1, "image"), "internalNetworkName": number(1, "network")}
+    kept = {**theirs, "balancerImage": number(1, "image"), "groups": {"image": number(1, "volume")}}
+    with_lasting_names(Things(Installation(1)), kept)
+    # A form hands on what is called an image to a machine; of others the class may take ids alone.
+    assert kept == {**theirs, "balancerImage": "mine", "groups": {"image": number(1, "volume")}}
     renewed = Installation(1)
     renewed.rows["/images"].append({"uuid": number(9, "image"), "name": "mine"})
-    older = {**OBJECT, "a": number(1, "image")}
+    older = {**MACHINE, "image": number(1, "image")}
     with_lasting_names(Things(renewed), older)
-    assert older["a"] == number(1, "image")
+    assert older["image"] == number(1, "image")
+
+
+INPUTS = ["name", "flavor", "image", "keyname", "securityGroups", "networks"]
+OWN: dict[str, Any] = {
+    "name": "cone",
+    "flavor": "vanilla",
+    "image": "cone.png",
+    "keyname": "front door",
+    "securityGroups": ["night"],
+    "internalNetworkName": "friends",
+    "externalRouterId": "r",
+    "sourceImage": "http://example.org/a.img",
+    "openstackId": "none",
+}
+
+
+def test_properties_of_other_classes_are_their_own() -> None:
+    """Whatever they are called; a class that inherits a machine's has a machine's."""
+    there = Installation(2)
+    for known in ({}, {"org.acme.Anything": list(OWN), "io.murano.resources.Instance": INPUTS}):
+        there.classes = known
+        model = {**OBJECT, **OWN}
+        assert settle(Things(there), [model]) == []
+        assert model == {**OBJECT, **OWN}
+    there.classes = {"org.acme.Anything": [*INPUTS, "more"], "io.murano.resources.Instance": INPUTS}
+    said = settle(Things(there), [{**OBJECT, **OWN, "flavor": "m1.tiny"}])
+    assert [one.split(" (")[0] for one in said] == [
+        "there is no image 'cone.png'",
+        "there is no key pair 'front door'",
+        "there is no security group 'night'",
+    ]
+
+
+def test_ids_in_longer_texts_and_in_keys_are_exchanged_or_named() -> None:
+    """They stay in the file, where nobody could read a name; an import writes those of its installation."""
+    image, volume = number(1, "image"), number(1, "volume")
+    deep = [{volume: "/srv", "in": f"{volume},{image}"}]
+    model = {**OBJECT, "url": f"http://images/{image.upper()}/file?a=1", "mounts": {"deep": deep}}
+    exported = copy.deepcopy(model)
+    rows = with_names(Things(Installation(1)), [exported])
+    assert exported == model
+    assert {(one["kind"], one["inside"]) for one in rows} == {("image", True), ("volume", True)}
+    assert settle(Things(Installation(1)), [exported], rows) == []
+    there = copy.deepcopy(model)
+    assert settle(Things(Installation(2)), [there], rows) == []
+    wanted = (
+        json.dumps(model).replace(image.upper(), image).replace("00000001-0000", "00000002-0000")
+    )
+    assert there == json.loads(wanted)
+    said = settle(Things(Installation(3, is_empty=True)), [copy.deepcopy(model)], rows)
+    assert said == ["there is no image 'mine'", "there is no volume 'mine'"]
+    assert settle(Things(Installation(3, is_empty=True)), [{**OBJECT}], rows) == [], "taken out"
+
+
+def test_an_id_of_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the core library names something; of others nobody knows what their ids are of."""
+    gone = "77777777-0000-4000-8000-000000000000"
+    model = {**MACHINE, "image": gone, "note": gone}
+    assert with_names(Things(Installation(1)), [model]) == []
+    assert capsys.readouterr().err.splitlines() == [
+        f"There is no image with the id {gone} (image of io.murano.resources.LinuxMuranoInstance):"
+        " it stays as it is"
+    ]
+    (said,) = settle(Things(Installation(1)), [model])
+    assert said.startswith(f"there is no image '{gone}'")
+
+
+def test_what_a_cloud_has_is_not_looked_up_here(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where stacks are Heat's the compute service's lists say nothing of what there is."""
+    cloud = Installation(1)
+    cloud.is_of_cloud = True
+    model = {**MACHINE, "image": number(1, "image"), "keyname": "of the cloud"}
+    exported = copy.deepcopy(model)
+    assert with_names(Things(cloud), [exported]) == []
+    assert settle(Things(cloud, "two"), [exported]) == []
+    assert exported == model
+    assert capsys.readouterr().err.count("Nothing is looked up") == 2
 
 
 def test_ids_stay_where_nothing_can_be_looked_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
 """One rule says what is secret, wherever it would be shown."""
 
-import json
 from typing import Any
 
 import pytest
@@ -144,14 +143,33 @@ def test_an_object_whose_maker_chose_its_names_is_not_masked() -> None:
     assert masked({"cadf": event, "token": event}) == {"cadf": event, "token": MASK}
 
 
-def test_the_service_logs_through_the_mask(capsys: pytest.CaptureFixture[str]) -> None:
-    """The configured log of a process masks what it writes."""
+@pytest.mark.parametrize("style", ["console", "json", "logfmt"])
+def test_the_service_logs_through_the_mask(style: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The configured log of a process masks what it writes: values, addresses, tracebacks."""
     from vetro.http.logs import configure_logging
 
     before = structlog.get_config()
     try:
-        configure_logging("info", "json")
-        structlog.get_logger("test").info("done", password="hunter2")
+        configure_logging("info", style)
+        hide_in_logs(Cover(["hunter2"]))
+        try:
+            raise ValueError("hunter2 at http://u:p@h/?token=t")
+        except ValueError as error:
+            structlog.get_logger("test").info(
+                "done", password="x-1", url="amqp://u:p@h", exc_info=error
+            )
     finally:
+        hide_in_logs(None)
         structlog.configure(**before)
-    assert json.loads(capsys.readouterr().err)["password"] == MASK
+    said = capsys.readouterr().err
+    assert "ValueError: *** at http://u:***@h/?token=***" in said
+    assert "amqp://u:***@h" in said
+    assert "x-1" not in said
+
+
+def test_an_error_for_clients_names_addresses_without_passwords() -> None:
+    """Whatever room raises it, of whatever service it tells."""
+    from vetro.http import Fault
+
+    fault = Fault("Keystone at https://u:p@keystone/v3 does not answer", status=503)
+    assert str(fault) == fault.message == "Keystone at https://u:***@keystone/v3 does not answer"

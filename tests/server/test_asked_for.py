@@ -20,7 +20,7 @@ from vetro.server.isolation import choose_instances, others_at_service
 from vetro.server.node import mutual_tls
 from vetro.server.packages import catalog_of
 from vetro.server.policies import check_broker, check_model_rules, networks_of, policy_of
-from vetro.server.settings import Settings, SettingsError, load_settings
+from vetro.server.settings import Settings, SettingsError, load_settings, unused_variables
 from vetro.storage import Keyring, StorageError
 
 Refusals = (SettingsError, StartError, StorageError, SigningKeyError)
@@ -135,6 +135,26 @@ VALUES: list[tuple[dict[str, Any], dict[str, str], str]] = [
     ({}, {"VETRO_SERVER_TRUST_PROXY": ""}, "true or false"),
     ({}, {"VETRO_IDENTITY_ULR": "https://keystone/v3"}, "did you mean VETRO_IDENTITY_URL"),
     ({}, {"VETRO_SERVER_POLICYFILE": "p"}, "did you mean VETRO_SERVER_POLICY_FILE"),
+    ({}, {"VETRO_QUOTAS_MAX_VM": "3"}, "there are: VETRO_QUOTAS_ENVIRONMENTS, VETRO_QUOTAS_INSTANCES"),
+    ({}, {"VETRO_QUOTA_INSTANCES": "3"}, "did you mean VETRO_QUOTAS_INSTANCES"),
+    ({}, {"VETRO_quotas_instances": "3"}, "did you mean VETRO_QUOTAS_INSTANCES"),
+    ({}, {"VETRO_IDENTITY_KEYSTONE": "https://keystone"}, "VETRO_IDENTITY_URL"),
+    ({}, {"VETRO_TLS_CA": "/ca.pem"}, "VETRO_TLS_AUTHORITY"),
+    ({}, {"VETRO_API_PORT": "8083"}, "VETRO_API_PORT: there is no such setting"),
+    ({}, {"VETRO_DRIVERS": "lxc"}, "did you mean VETRO_DRIVER"),
+    *(
+        ({}, {variable: empty}, f"{variable} is empty")
+        for variable in (
+            "VETRO_SERVER_POLICY_FILE", "VETRO_IDENTITY_URL", "VETRO_TLS_AUTHORITY", "VETRO_DRIVER",
+            "VETRO_SERVER_DATABASE_URL", "VETRO_DATABASE_URL", "VETRO_API_SIGNERS_DIRECTORY",
+            "VETRO_RABBITMQ_CA_CERTS", "VETRO_SERVER_ALLOWED_ORIGINS", "VETRO_CONFIG",
+        )
+        for empty in ("", " ", "\n")
+    ),
+    *(
+        ({name: " "}, {}, name)
+        for name in ("server.database_url", "identity.url", "api.signers_directory", "tracing.endpoint")
+    ),
     ({}, {"VETRO_RABBITMQ_SSL": "TLS"}, "true or false"),
     ({}, {"VETRO_ENGINE_TASK_SECONDS": "nan"}, "engine.task_seconds"),
     ({}, {"VETRO_IDENTITY_TOKEN_HOURS": "inf"}, "identity.token_hours"),
@@ -170,6 +190,28 @@ def test_a_value_that_would_give_less_is_refused(tmp_path: Path) -> None:
             pytest.fail(f"{given} {environ}")
         hint = getattr(refused.value, "hint", "")
         assert said in f"{refused.value} {hint}", (given, environ)
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    """Those of commands, of tests, and of the services of a cluster; one that nothing reads is named."""
+    others = {
+        "VETRO_URL": "http://v", "VETRO_TEST_RECORDS": "x", "VETRO_API_PORT": "tcp://10.0.0.1:80",
+        "VETRO_API_SERVICE_HOST": "10.0.0.1", "VETRO_API_SERVICE_PORT_HTTP": "80",
+        "VETRO_API_PORT_80_TCP_ADDR": "10.0.0.1", "OS_QUOTAS_MAX": "1",
+    }  # fmt: skip
+    assert unused_variables(others) == []
+    assert unused_variables({**others, "VETRO_COLOUR_OF_MY_SHELL": "red"}) == [
+        "VETRO_COLOUR_OF_MY_SHELL"
+    ]
+
+
+def test_a_value_of_the_wrong_type_is_not_repeated_where_it_is_secret(tmp_path: Path) -> None:
+    """The error names the setting and the type."""
+    file = tmp_path / "vetro.toml"
+    file.write_text("[rabbitmq]\npassword = 271828\n")
+    with pytest.raises(SettingsError, match="rabbitmq.password must be text") as refused:
+        load_settings(environ={}, config_file=file)
+    assert "271828" not in str(refused.value)
 
 
 def test_switches_of_a_region_are_read_as_what_they_say() -> None:

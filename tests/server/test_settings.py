@@ -125,6 +125,7 @@ def test_the_allocators_settings(tmp_path: Path) -> None:
     [
         ("ALLOCATION_DESCRIPTION", '["pipe", "guess"]', "Unrecognized algorithm: guess"),
         ("CHANGE_DEFAULTS", '{"filter_capness": 5}', "Defaults filter_capness is not boolean"),
+        ("CHANGE_DEFAULTS", '{"filter_hednode": true}', "did you mean filter_headnode"),
     ],
 )
 def test_a_bad_pipeline_or_default_stops_the_start(name: str, value: str, message: str) -> None:

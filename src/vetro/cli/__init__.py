@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import importlib
+import sys
 from collections.abc import Generator
+from types import TracebackType
 from typing import Any
 
 import click
 
 from vetro import __version__
 from vetro.cli.terminal.output import CommandError, UsageMistake
-from vetro.cli.terminal.typed import begin
+from vetro.cli.terminal.typed import begin, covered
 
 # name -> (module below vetro.cli, one-line help); the command is the module's attribute of that name.
 COMMANDS = {
@@ -186,6 +188,17 @@ def cli(ctx: click.Context, **options: object) -> None:
         ctx.meta[f"vetro.{name}"] = value
 
 
+def _explain_defect(
+    kind: type[BaseException], error: BaseException, place: TracebackType | None
+) -> None:
+    """Print a traceback without the secrets that were typed."""
+    import traceback
+
+    lines = traceback.format_exception(kind, error, place)
+    click.echo(covered("".join(lines), guesses=True), err=True, nl=False)
+
+
 def main() -> None:
     """Entry point of the ``vetro`` command."""
+    sys.excepthook = _explain_defect
     cli(prog_name="vetro", auto_envvar_prefix=None)

@@ -110,6 +110,7 @@ class PlacementSettings:
             Allocator,
             DefaultsError,
             DescriptionError,
+            nearest_default,
             read_defaults,
         )
 
@@ -117,6 +118,11 @@ class PlacementSettings:
             Allocator(read_defaults(self.change_defaults, profile=self.profile), self.description)
         except (DefaultsError, DescriptionError) as error:
             return str(error)
+        # Keys of others, or of later versions, may be there; one that is nearly a default is meant to be it.
+        for key in self.change_defaults:
+            near = nearest_default(key)
+            if near not in ("", key):
+                return f"change_defaults has no {key}; did you mean {near}?"
         return ""
 
 

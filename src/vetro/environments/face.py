@@ -29,7 +29,7 @@ from vetro.environments.api_settings import ApiSection, StatsSection
 from vetro.environments.endpoint import Call, CloudQuotas, Endpoint, Services, no_types
 from vetro.environments.model import Json
 from vetro.environments.request_statistics import RequestStatistics
-from vetro.environments.rules import DEFAULT, ENVIRONMENT_FIRST, RULES
+from vetro.environments.rules import DEFAULT, ENVIRONMENT_FIRST, NAMES, RULES
 from vetro.environments.static_calls import TIMEOUT_SECONDS, CallStore
 from vetro.environments.store import MODELS_CHANNEL
 from vetro.environments.tasks import TaskStore
@@ -173,7 +173,7 @@ def _is_v03(path: str) -> bool:
 
 def catalog_policy(file: Path | None = None) -> Policy:
     """The rules of this API, with those of a file (§10). Errors: ``PolicyError``."""
-    return Policy(DEFAULT, file)
+    return Policy(DEFAULT, file, NAMES)
 
 
 def allowed_rules(policy: Policy, caller: Principal) -> list[str]:

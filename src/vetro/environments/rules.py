@@ -72,6 +72,8 @@ _CALLS: dict[str, tuple[str, ...]] = {
     "delete_category": ("delete_category",),
 }  # fmt: skip
 RULES = {call: rule for rule, calls in _CALLS.items() for call in calls}
+#: Every rule that something asks for; ``manage_public_package`` decides about a part of some calls.
+NAMES = frozenset({*RULES.values(), *DEFAULT, "manage_public_package"})
 #: Calls that say first that there is no such environment, or that it is another project's.
 ENVIRONMENT_FIRST = frozenset(
     {

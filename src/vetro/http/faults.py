@@ -34,6 +34,7 @@ from typing import Any
 import msgspec
 
 from vetro.http.media_types import JSON, prefers_html, quality
+from vetro.secrecy import without_credentials
 
 
 class Fault(Exception):
@@ -51,6 +52,8 @@ class Fault(Exception):
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
+        # Addresses of other services stand in many of them.
+        message = without_credentials(message)
         super().__init__(message)
         if status is not None:
             self.status = status

@@ -24,7 +24,7 @@ import msgspec
 import structlog
 
 from vetro import log_context, tracing
-from vetro.secrecy import Public, cover_of_logs, is_secret, masked
+from vetro.secrecy import Public, cover_of_logs, is_secret, masked, without_credentials
 from vetro.tracing import add_trace_id
 
 _NOT_DATA = frozenset(("event", "exc_info", "stack_info", "exception", "level", "timestamp"))
@@ -76,10 +76,9 @@ def without_secrets(
             for name, value in event.items()
         }
     cover = cover_of_logs()
-    if cover is not None:
-        event = {
-            name: cover(value) if isinstance(value, str) else value for name, value in event.items()
-        }
+    for name, value in event.items():
+        if isinstance(value, str) and (cover is not None or "://" in value or "?" in value):
+            event[name] = without_credentials(cover(value) if cover is not None else value)
     return event
 
 
@@ -233,10 +232,10 @@ def configure_logging(level: str = "info", style: str = "console") -> None:
     renderer = _renderer(style)
     processors: list[structlog.typing.Processor] = [
         completed,
+        # Before the masks: what failed is quoted by its traceback.
+        structlog.processors.format_exc_info,
         without_secrets,
     ]
-    if style != "console":
-        processors.append(structlog.processors.format_exc_info)
     stream = LogStream(sys.stderr)
     _streams[:] = [stream]
     structlog.configure(

@@ -87,6 +87,21 @@ def _secret_texts(value: object, *, hidden: bool) -> Iterator[str]:
             yield from _secret_texts(item, hidden=hidden)
 
 
+_USER_OF_ADDRESS = re.compile(r"(://[^\s/?#:@'\"]*:)[^\s/?#'\"]*@")
+_PART_OF_QUERY = re.compile(r"([?&;#])([\w.-]+)=([^\s&;#'\"]+)")
+
+
+def without_credentials(text: str) -> str:
+    """A text without what addresses in it carry: ``//user:***@host``, ``?token=***``."""
+    if "://" in text:
+        text = _USER_OF_ADDRESS.sub(rf"\1{MASK}@", text)
+    if "=" in text:
+        text = _PART_OF_QUERY.sub(
+            lambda part: f"{part[1]}{part[2]}={MASK}" if is_secret(part[2]) else part[0], text
+        )
+    return text
+
+
 class Cover:
     """Takes known secrets out of texts."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from vetro.identity import Identity
+from vetro.secrecy import without_credentials
 from vetro.server import data_directory
 from vetro.server.isolation import Instances
 from vetro.server.settings import Settings
@@ -20,7 +21,7 @@ async def say_first_login(
     print(f"Vetro listens on {url}", flush=True)
     print(f"  dashboard {url}/dashboard/", flush=True)
     if known.keystone is not None:
-        address = known.keystone.session.url
+        address = without_credentials(known.keystone.session.url)
         print(f"  log in    with OS_AUTH_URL={address} and your account there", flush=True)
     else:
         await _first_account(settings, known, url)

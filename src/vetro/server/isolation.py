@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from vetro.secrecy import without_credentials
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
 from vetro.storage import sqlite_file
@@ -134,7 +135,7 @@ def others_at_node(settings: Settings) -> str:
     """How others than this machine's users come to ``vetro node``; '' when they do not."""
     node = settings.node
     if not is_loopback(urlsplit(node.compute_url).hostname or ""):
-        return f"the compute service is {node.compute_url} (node.compute_url)"
+        return f"the compute service is {without_credentials(node.compute_url)} (node.compute_url)"
     if not is_loopback(node.listen_host):
         return f"it listens on {node.listen_host} (node.listen_host)"
     return ""

@@ -20,6 +20,7 @@ from vetro.node import (
     refuse_other_driver,
     remove_leftovers,
 )
+from vetro.secrecy import without_credentials
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.isolation import choose_instances, kept_from_plans, others_at_node
@@ -112,7 +113,7 @@ def run_node(settings: Settings) -> int:
     instances = choose_instances(settings, others_at_node(settings))
     data_directory.prepare(directory, settings.shared_dir)
     with data_directory.lock(directory / "node"):
-        print(f"Vetro node for {settings.node.compute_url}", flush=True)
+        print(f"Vetro node for {without_credentials(settings.node.compute_url)}", flush=True)
         print(f"  instances {instances.driver}: {instances.why}; {instances.holds}", flush=True)
         try:
             agent = NodeAgent(

@@ -16,6 +16,7 @@ import difflib
 import json
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -34,6 +35,7 @@ from vetro.node import NodeSection
 from vetro.openstack import OpenstackSection
 from vetro.quotas import QuotasSection
 from vetro.repository import RepositorySection
+from vetro.secrecy import masked
 from vetro.tracing import TracingSection
 
 if TYPE_CHECKING:
@@ -198,6 +200,18 @@ SECTIONS = {
 }
 """The class of each section of a settings file, by its name."""
 
+#: What commands and scripts of this project read, beside the settings.
+_OF_COMMANDS = frozenset(
+    {
+        *("VETRO_CONFIG", "VETRO_URL", "VETRO_TOKEN", "VETRO_DEBUG", "VETRO_REPO_URL"),
+        *("VETRO_IMAGE_CACHE", "VETRO_COPY_TO", "VETRO_CODE_CACHE", "VETRO_CACHE_DIR"),
+        *("VETRO_GUEST_ROOT", "VETRO_OPENSTACK_KIT", "VETRO_BENCH"),
+    }
+)
+_OF_TOOLS = ("VETRO_TEST_", "VETRO_BENCH_")
+#: A cluster gives them to every container, for each of its services: one may be called ``vetro-api``.
+_OF_KUBERNETES = re.compile(r"_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)$")
+
 
 #: Settings of which only some values mean anything.
 _CHOICES: dict[str, tuple[object, ...]] = {
@@ -300,10 +314,12 @@ def _convert(name: str, value: object, default: object, where: str) -> object:
                 return expected(value)
             except (ValueError, OverflowError):
                 pass
-    elif isinstance(value, expected):
+    elif isinstance(value, expected) and not (isinstance(value, str) and value.isspace()):
         return cast("object", value)
+    # A number stands where a secret would be by its name alone (`identity.token_hours`).
+    given = value if expected in (bool, int, float) else masked(value, name)
     raise SettingsError(
-        f"{where}: {name} must be {_kind(expected)}, not {value!r}; the default is {default!r}"
+        f"{where}: {name} must be {_kind(expected)}, not {given!r}; the default is {default!r}"
     )
 
 
@@ -345,18 +361,54 @@ def _from_file(values: dict[str, dict[str, object]], path: Path) -> None:
             )
 
 
-def _check_variables(environ: Mapping[str, str], values: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse variables that are nearly a setting's: whoever set one believes it. ``SettingsError``.
+def unused_variables(environ: Mapping[str, str]) -> list[str]:
+    """``VETRO_…`` variables that nothing reads, as far as a setting cannot be meant.
 
-    Others that begin with ``VETRO_`` belong to tools beside the service.
+    Errors: ``SettingsError`` for one in a section's name, or nearly a setting's: whoever set it believes it,
+    and an unknown quota limits nothing.
     """
-    known = [f"VETRO_{section}_{key}".upper() for section in values for key in values[section]]
-    sections = tuple(f"VETRO_{section}_".upper() for section in values)
-    for name in environ:
-        if not name.startswith(sections) or name in known or name in SHORT_FORMS:
+    known = [f"VETRO_{section}_{key}".upper() for section in SECTIONS for key in _names(section)]
+    known += SHORT_FORMS
+    unused: list[str] = []
+    for name, value in environ.items():
+        wanted = name.upper()
+        if not wanted.startswith("VETRO_") or name in known or name in _OF_COMMANDS:
             continue
-        if near := difflib.get_close_matches(name, known, 1, 0.85):
-            raise SettingsError(f"{name}: there is no such setting; did you mean {near[0]}?")
+        if wanted.startswith(_OF_TOOLS) or _OF_KUBERNETES.search(name):
+            continue
+        if name.endswith("_PORT") and "://" in value:  # of Kubernetes, too
+            continue
+        section = next((one for one in SECTIONS if wanted.startswith(f"VETRO_{one.upper()}_")), "")
+        near = difflib.get_close_matches(wanted, known, 1, 0.85)
+        if not near and not section:
+            unused.append(name)
+            continue
+        there = ", ".join(f"VETRO_{section}_{key}".upper() for key in _names(section))
+        hint = f"did you mean {near[0]}?" if near else f"there are: {there}"
+        raise SettingsError(f"{name}: there is no such setting; {hint}")
+    return unused
+
+
+def _names(section: str) -> list[str]:
+    return [one.name for one in fields(SECTIONS[section])] if section else []
+
+
+def _from_environment(environ: Mapping[str, str], name: str, default: object) -> object | None:
+    """What the variables of a setting say; ``None``: nothing. Errors: ``SettingsError``."""
+    variables = [f"VETRO_{name.replace('.', '_')}".upper()]
+    variables += [short for short, meant in SHORT_FORMS.items() if meant == name]
+    found = None
+    for variable in variables:
+        if (text := environ.get(variable)) is None:
+            continue
+        if not text.strip():
+            # A variable of a script that was never set would undo the file, or what it was to ask for.
+            raise SettingsError(
+                f"{variable} is empty: {name} must be {_kind(type(default))}; unset the variable for what"
+                f" the file says, or the default {default!r}"
+            )
+        found = _convert(name, text, default, variable)
+    return found
 
 
 def _check_regions(values: Mapping[str, Mapping[str, Any]]) -> None:
@@ -438,7 +490,9 @@ def load_settings(
     defaults = _defaults()
     values = _defaults()
 
-    named = config_file or (Path(environ["VETRO_CONFIG"]) if environ.get("VETRO_CONFIG") else None)
+    if config_file is None and not environ.get("VETRO_CONFIG", "-").strip():
+        raise SettingsError("VETRO_CONFIG is empty: name a settings file, or unset it")
+    named = config_file or (Path(environ["VETRO_CONFIG"]) if "VETRO_CONFIG" in environ else None)
     if named is not None:
         if not named.is_file():
             found = "the settings file does not exist"
@@ -459,19 +513,11 @@ def load_settings(
                 _from_file(values, named)
                 break
 
-    _check_variables(environ, values)
+    unused_variables(environ)
     for section, table in values.items():
         for key in table:
-            text = environ.get(f"VETRO_{section}_{key}".upper())
-            if text is not None:
-                variable = f"VETRO_{section}_{key}".upper()
-                table[key] = _convert(f"{section}.{key}", text, defaults[section][key], variable)
-    for variable, name in SHORT_FORMS.items():
-        if environ.get(variable):
-            section, key = name.split(".")
-            values[section][key] = _convert(
-                name, environ[variable], defaults[section][key], variable
-            )
+            given = _from_environment(environ, f"{section}.{key}", defaults[section][key])
+            table[key] = table[key] if given is None else given
 
     for name, value in flags.items():
         section, _, key = name.partition(".")

@@ -12,6 +12,81 @@ SAMPLE = Path(__file__).resolve().parents[3] / "library" / "HelloScript"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBmSOIKVJdnPTyI8uwn0EUIInxQ1UOqkz8cQTXl8Qmwt mine"
 
 
+CLASSES = """
+Namespaces: {=: test.ice, std: io.murano, res: io.murano.resources}
+Name: Cone
+Extends: std:Application
+Properties:
+  name: {Contract: $.string().notNull()}
+  flavor: {Contract: $.string().notNull()}
+  image: {Contract: $.string()}
+  sourceImage: {Contract: $.string()}
+  ids: {Contract: {$.string().notNull(): $.string()}}
+  machine: {Contract: $.class(Freezer)}
+---
+Name: Freezer
+Extends: res:LinuxMuranoInstance
+Properties:
+  degrees: {Contract: $.int(), Default: -18}
+"""
+MANIFEST = """
+Format: "1.4"
+Type: Application
+FullName: test.ice
+Name: Ice
+Description: Ice
+Author: A
+Classes: {test.ice.Cone: C.yaml, test.ice.Freezer: C.yaml}
+"""
+
+
+def test_what_a_property_names_is_said_by_its_class(service: Service, tmp_path: Path) -> None:
+    """A package's own `flavor` and `sourceImage` are no machine's; in a class that inherits one they are."""
+    root = tmp_path / "ice"
+    (root / "Classes").mkdir(parents=True)
+    (root / "manifest.yaml").write_text(MANIFEST)
+    (root / "Classes" / "C.yaml").write_text(CLASSES)
+    (tmp_path / "empty.tar").write_bytes(b"\0" * 10240)
+    service.ok("package", "import", root)
+    service.ok("image", "import", "cold", tmp_path / "empty.tar")
+    image = next(one["uuid"] for one in service.json("image", "list") if one["name"] == "cold")
+    cone: dict[str, Any] = {
+        "?": {"type": "test.ice.Cone/0.0.0", "id": "c"},
+        "name": "one", "flavor": "vanilla", "image": "cone.png", "sourceImage": "http://a.test/b",
+        "ids": {image: f"see /images/{image}/file"},
+        "machine": {
+            "?": {"type": "test.ice.Freezer/0.0.0", "id": "m"},
+            "name": "freezer", "flavor": "m1.tiny", "image": image,
+        },
+    }  # fmt: skip
+    (tmp_path / "cone.json").write_text(json.dumps(cone))
+    service.ok("env", "create", "van")
+    service.ok("env", "add", "van", "--file", tmp_path / "cone.json")
+    service.ok("env", "export", "van", "-o", tmp_path / "van.json")
+    (exported,) = json.loads((tmp_path / "van.json").read_text())["services"]
+    assert exported["machine"]["image"] == "cold"
+    service.ok("template", "create", "kept", "--from-env", "van")
+    (kept,) = service.json("template", "show", "kept")["services"]
+    assert (kept["machine"]["image"], *kept["ids"]) == ("cold", image)
+    service.ok("image", "delete", "--yes", image)
+    said = service.refused("env", "import", tmp_path / "van.json", "--name", "lorry")
+    assert "there is no image 'cold'" in said
+    assert "vanilla" not in said
+    service.ok("image", "import", "cold", tmp_path / "empty.tar")
+    other = next(one["uuid"] for one in service.json("image", "list") if one["name"] == "cold")
+    service.ok("env", "import", tmp_path / "van.json", "--name", "lorry")
+    (made,) = service.json("env", "show", "lorry")["services"]
+    assert made["machine"]["image"] == other
+    assert made["ids"] == {other: f"see /images/{other}/file"}
+    assert {made[key] for key in ("flavor", "image", "sourceImage")} == {
+        cone[key] for key in ("flavor", "image", "sourceImage")
+    }
+    for name in ("van", "lorry"):
+        service.ok("env", "destroy", "--yes", name)
+    service.ok("template", "delete", "--yes", "kept")
+    service.ok("image", "delete", "--yes", other)
+
+
 def test_an_environment_is_made_again_where_the_same_names_have_other_ids(
     service: Service, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ import click
 from vetro.cli.client.answers import Environment, JsonObject, PackageRow
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.terminal import confirmation
-from vetro.cli.terminal.output import emit_json, emit_rows, fail, wants_json
+from vetro.cli.terminal.output import emit_json, emit_rows, fail, remark, wants_json
 from vetro.cli.terminal.typed import note
 from vetro.digits import is_number
 
@@ -139,14 +139,14 @@ class Wizard:
         """Ask for the fields that were refused; for all that are shown when the page as a whole was."""
         click.echo(f"\n{page['title']} of {len(self.pages)}: {page['name']}", err=True)
         for text in errors.get("page", []):
-            click.echo(click.style(text, fg="red"), err=True)
+            remark(click.style(text, fg="red"))
         for field in page["fields"]:
             wanted = field["name"] in errors or "page" in errors
             if not wanted or not field["visible"] or not field["enabled"]:
                 continue
             if field["name"] in values:
                 for text in errors.get(field["name"], []):
-                    click.echo(click.style(text, fg="red"), err=True)
+                    remark(click.style(text, fg="red"))
             value = asked(field, is_refused=field["name"] in errors)
             values[field["name"]] = value
             if field.get("confirmation"):

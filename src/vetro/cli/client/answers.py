@@ -5,7 +5,7 @@ An answer may have further members: a service may be newer than the command.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from vetro.json_values import JsonObject
 
@@ -16,6 +16,7 @@ class Environment(TypedDict):
     id: str
     name: str
     status: str
+    region: NotRequired[str | None]
 
 
 class Deployment(TypedDict):

@@ -12,7 +12,7 @@ import click
 
 from vetro.cli.client.answers import Deployment, Environment, Loss, Report
 from vetro.cli.client.connection import Connection, StreamBroke, WaitedEnough
-from vetro.cli.terminal.output import emit_json_line, fail, wants_json, word
+from vetro.cli.terminal.output import emit_json_line, fail, remark, wants_json, word
 from vetro.cli.terminal.times import clock
 from vetro.http import Fault
 
@@ -85,7 +85,7 @@ def goes_on(what: str) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        click.echo(f"\n{what}", err=True)
+        remark(f"\n{what}")
         raise click.exceptions.Exit(INTERRUPTED) from error
 
 
@@ -127,7 +127,7 @@ def end_of(
         colour = "red" if ended.code else "green"
         click.echo(f"Deployment {click.style(word, fg=colour)}: {name} ({ended.state})")
         if hint:
-            click.echo(f"Hint: {hint}", err=True)
+            remark(f"Hint: {hint}")
     return ended
 
 

@@ -257,7 +257,7 @@ def add(
             return
         model = model_of(file)
         with session_and_services(connection, row) as (headers, services):
-            checker = Checker(connection)
+            checker = Checker(connection, row.get("region"))
             for item in cast("list[object]", model if isinstance(model, list) else [model]):
                 # The service refuses what is not an object.
                 if isinstance(item, dict) and isinstance(cast("Any", item).get("?"), dict):
@@ -288,7 +288,7 @@ def add_by_form(
         Wizard(connection, found, row, headers["X-Configuration-Session"]) as wizard,
     ):
         wizard.fill(wizard.place(settings, name))
-        Checker(connection).refuse_wrong(wizard.build(), services)
+        Checker(connection, row.get("region")).refuse_wrong(wizard.build(), services)
         show_added(wizard.finish())
 
 
@@ -318,7 +318,8 @@ def edit(environment: str, application: str, settings: tuple[str, ...]) -> None:
             service = services.pop(find_application(services, application))
             for path, value in values.items():
                 set_path(service, path, value)
-            Checker(connection).refuse_wrong_change(service, values, services)
+            checker = Checker(connection, row.get("region"))
+            checker.refuse_wrong_change(service, values, services)
             # Only this application: others may be added or changed at the same moment.
             where = f"/v1/environments/{row['id']}/services/{segment(str(service['?']['id']))}"
             stored = connection.request(

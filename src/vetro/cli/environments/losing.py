@@ -12,7 +12,7 @@ import click
 from vetro.cli.client.answers import Environment, Loss
 from vetro.cli.client.deployment_progress import Ended
 from vetro.cli.terminal.confirmation import is_watched
-from vetro.cli.terminal.output import fail, meta, wants_json, word
+from vetro.cli.terminal.output import fail, meta, remark, wants_json, word
 
 
 def without_asking() -> list[str]:
@@ -52,9 +52,9 @@ def _agree_to_lose(
     ``agreed``: something was let go before, and may be lost by now.
     """
     if not wants_json():
-        click.echo("It would lose as well:" if agreed else "It would lose:", err=True)
+        remark("It would lose as well:" if agreed else "It would lose:")
         for one in losses:
-            click.echo(f"  {one['text']}", err=True)
+            remark(f"  {one['text']}")
     if meta("yes"):
         return
     name = word(environment["name"])

@@ -10,16 +10,19 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, cast
 
 import click
 
 from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, error_text, segment
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.output import fail, remark
 from vetro.digits import is_number
 
 _NO_IMAGES = "there are none yet: 'vetro image build {0}' or 'vetro image import {0} FILE' makes it"
+INSTANCE = "io.murano.resources.Instance"
+"""The class of the core library that every machine inherits."""
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 
@@ -32,10 +35,11 @@ def application_name(service: JsonObject) -> str | None:
 
 
 class Checker:
-    """Checks objects against one service; what it asks it asks once."""
+    """Checks objects against one service; what it asks it asks once. ``region``: that of the environment."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, region: str | None = None) -> None:
         self._connection = connection
+        self._region = region
         self._schemas: dict[tuple[str, str, str], JsonObject | None] = {}
         self._names: dict[str, dict[str, set[str]] | None] = {}
         self._left_out: dict[str, set[str]] = {}
@@ -73,6 +77,35 @@ class Checker:
         """The names of what an object's class takes; ``None`` when nobody can say it now."""
         schema = self._schema(node)
         return None if schema is None else frozenset(schema["properties"])
+
+    def derives(self, node: JsonObject, core: str) -> bool:
+        """Whether an object's class is a class of the core library, or inherits it.
+
+        A schema does not say whom a class inherits, but it has all that is inherited: no class has every
+        property of the core's by chance. Where nobody can say it now, the library's own go by their names.
+        """
+        own = str(node["?"].get("type", "")).partition("/")[0].partition("@")[0]
+        if own == core:
+            return True
+        mine = self._schema(node, must_be=False)
+        inherited = self._schema({"?": {"type": core}}, must_be=False) if mine else None
+        if mine is None or inherited is None:
+            return own.startswith("io.murano.") and own.endswith(core.rpartition(".")[2])
+        return set(mine["properties"]) >= set(inherited["properties"])
+
+    @cached_property
+    def is_of_cloud(self) -> bool:
+        """Whether an OpenStack has what the region's applications name: then nothing is looked up here."""
+        params = {"region": self._region} if self._region else None
+        answer = self._connection.answer("GET", "/v1/quotas", params=params)
+        found: Any = answer.json() if answer.status < 400 else {}
+        makers = {one.get("enforced_by") for one in found.get("quotas", {}).values()}
+        is_of_cloud = "openstack" in makers or bool(found.get("warnings"))
+        if is_of_cloud:
+            remark(
+                "Nothing is looked up: an OpenStack makes what is named. Ids and names stay as they are."
+            )
+        return is_of_cloud
 
     def wrong_value(self, node: JsonObject, where: str, name: str) -> list[str]:
         """What is wrong with the value of a property, by the class of its object."""
@@ -121,8 +154,11 @@ class Checker:
                 return True
         return False
 
-    def _schema(self, node: JsonObject) -> JsonObject | None:
-        """The schema of an object's class; ``None`` when nobody can say it now."""
+    def _schema(self, node: JsonObject, *, must_be: bool = True) -> JsonObject | None:
+        """The schema of an object's class; ``None`` when nobody can say it now.
+
+        ``must_be``: a class that does not exist ends the command.
+        """
         header = node["?"]
         name, _, home = str(header.get("type", "")).partition("/")
         version, _, package = home.partition("@")
@@ -136,6 +172,8 @@ class Checker:
                 "GET", path, params={word: text for word, text in asked.items() if text}
             )
             if answer.status in (400, 404):
+                if not must_be:
+                    return None
                 fail(error_text(answer), self._which_version(name, version))
             if answer.status >= 400:
                 click.echo(f"{name} is not checked: {error_text(answer)}", err=True)
@@ -165,7 +203,7 @@ class Checker:
 
         One that another machine has the service refuses, whoever asks for it.
         """
-        if not is_machine(node):
+        if not is_machine(node) or not self.derives(node, INSTANCE):
             return
         for name, path, key in (
             ("image", "/compute/images", ""),
@@ -194,6 +232,8 @@ class Checker:
 
     def _known(self, path: str, key: str) -> dict[str, set[str]] | None:
         """The ids of each name below a path; ``None``, with a warning, when the service lists none."""
+        if self.is_of_cloud:
+            return None
         if path not in self._names:
             answer = self._connection.answer("GET", path)
             if answer.status >= 400:

@@ -19,7 +19,7 @@ from vetro.cli.client.answers import Environment, JsonObject, OpenSession, Overt
 from vetro.cli.client.connection import Connection, error_text, hint_for
 from vetro.cli.terminal.confirmation import agree_or
 from vetro.cli.terminal.documents import read_json
-from vetro.cli.terminal.output import fail, word
+from vetro.cli.terminal.output import fail, remark, word
 from vetro.http.client import SyncResponse
 
 SESSION = click.option(
@@ -57,7 +57,7 @@ def open_session_of(
             " they are dropped.",
         )
     if holding:
-        click.echo(f"Your session {holding[0]['id']} goes on: {holding[0]['summary']}", err=True)
+        remark(f"Your session {holding[0]['id']} goes on: {holding[0]['summary']}")
         return remember_session(environment, holding[0]["id"])
     path = f"/v1/environments/{environment['id']}/configure"
     return remember_session(environment, connection.request("POST", path).json()["id"])

@@ -105,7 +105,7 @@ def create(name: str, public: bool, description: str | None, environment: str | 
         if environment is not None:
             found = find_environment(connection, environment)
             body["services"] = with_new_ids(applications_of(connection, found))
-            with_lasting_names(Things(connection), body["services"])
+            with_lasting_names(Things(connection, found.get("region")), body["services"])
         row = connection.request("POST", "/v1/templates", json=body).json()
     emit_object(row, None if wants_json() else KEYS)
 
@@ -215,7 +215,7 @@ def create_env(name_or_id: str, name: str, region: str | None) -> None:
     body: dict[str, object] = {"name": name, **({"region": region} if region else {})}
     with Connection() as connection:
         row = find_template(connection, name_or_id)
-        wrong = settle(Things(connection), connection.get(f"{address_of(row)}/services"))
+        wrong = settle(Things(connection, region), connection.get(f"{address_of(row)}/services"))
         if wrong:
             fail(f"Template {row['name']}: {'; '.join(wrong)}", MAKE_IT)
         made = connection.request("POST", f"{address_of(row)}/create-environment", json=body).json()

@@ -54,7 +54,7 @@ def export(environment: str, output: Path | None) -> None:
         shown = connection.get(f"/v1/environments/{row['id']}", headers=headers)
         fixed = connection.get(f"/v1/environments/{row['id']}/packages", headers=headers)
         services, networks = _parts_of(connection, row, headers)
-        references = with_names(Things(connection), [*services, networks])
+        references = with_names(Things(connection, row.get("region")), [*services, networks])
     document = {
         "format": FORMAT,
         "name": row["name"],
@@ -101,11 +101,12 @@ def import_(file: TextIO, name: str | None) -> None:
     networks = cast("JsonObject", document.get("defaultNetworks") or {})
     references = cast("list[JsonObject]", document.get("references", []))
     with Connection() as connection:
-        wrong = settle(Things(connection), [*services, networks], references)
+        things = Things(connection, cast("str | None", document.get("region")))
+        wrong = settle(things, [*services, networks], references)
         if wrong:
             fail(f"{file.name}: {'; '.join(wrong)}", MAKE_IT)
         *services, networks = with_new_ids([*services, networks])
-        checker = Checker(connection)
+        checker = things.classes
         for number, service in enumerate(services):
             checker.refuse_wrong(service, services[:number])
         body: JsonObject = {"name": name or document["name"]}

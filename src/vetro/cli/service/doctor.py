@@ -8,6 +8,7 @@ import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
 from vetro.cli.terminal.output import PrintingCommand, emit_json, wants_json
+from vetro.cli.terminal.typed import covered
 
 if TYPE_CHECKING:
     from vetro.server.doctor import Finding
@@ -29,7 +30,12 @@ def doctor() -> None:
     if wants_json():
         emit_json(
             [
-                {"level": x.level, "subject": x.subject, "found": x.found, "remedy": x.remedy}
+                {
+                    "level": x.level,
+                    "subject": x.subject,
+                    "found": covered(x.found),
+                    "remedy": covered(x.remedy),
+                }
                 for x in findings
             ]
         )
@@ -37,9 +43,9 @@ def doctor() -> None:
         width = max(len(finding.subject) for finding in findings) + 2
         for finding in findings:
             level = click.style(f"{finding.level:<9}", fg=_COLOURS[finding.level])
-            click.echo(f"{level}{finding.subject:<{width}}{finding.found}")
+            click.echo(covered(f"{level}{finding.subject:<{width}}{finding.found}"))
             if finding.remedy:
-                click.echo(f"{'':<{9 + width}}{finding.remedy}")
+                click.echo(covered(f"{'':<{9 + width}}{finding.remedy}"))
     if any(finding.level == "error" for finding in findings):
         raise SystemExit(1)
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import click
 
-from vetro.cli.terminal.output import fail, meta, remember, wants_json
+from vetro.cli.terminal.output import fail, meta, remark, remember, wants_json
 
 One = TypeVar("One")
 
@@ -34,9 +34,9 @@ def choose(rows: Sequence[One], called: str, label: Callable[[One], str], hint: 
     labels = [label(row) for row in rows]
     if wants_json() or not is_watched():
         fail(f"There are {len(rows)} of {called}: {'; '.join(labels)}", hint, 2)
-    click.echo(f"There are {len(rows)} of {called}:", err=True)
+    remark(f"There are {len(rows)} of {called}:")
     for number, text in enumerate(labels, 1):
-        click.echo(f"  {number}  {text}", err=True)
+        remark(f"  {number}  {text}")
     number = click.prompt("Which one", type=click.IntRange(1, len(rows)), err=True)
     return rows[number - 1]
 
@@ -77,7 +77,7 @@ def agree_or(
         return
     if wants_json() or not is_watched():
         fail(f"Nothing was done: {losing}", hint or f"Give {option} to confirm it.", 2)
-    click.echo(f"{losing}.", err=True)
+    remark(f"{losing}.")
     if not click.confirm(question, err=True):
         fail("Nothing was done")
 

@@ -44,10 +44,12 @@ def json_or_text(text: str) -> object:
 def named_values(pairs: Iterable[str], option: str, form: str, example: str) -> dict[str, object]:
     """``name=value`` pairs; a value that is JSON is taken as such. ``form`` and ``example``: for messages."""
     values: dict[str, object] = {}
-    for pair in pairs:
+    for number, pair in enumerate(pairs, 1):
         name, equals, text = pair.partition("=")
-        if not equals or not name:
-            fail(f"{option} {pair}: expected {form}", f"For example {option} {example}.", 2)
+        if not equals or not name.strip():
+            # What is no name of a property may be a secret, with nothing that tells it.
+            which = f" {pair}" if pair.replace(".", "").isalpha() else f", number {number}"
+            fail(f"{option}{which}: expected {form}", f"For example {option} {example}.", 2)
         values[name] = json_or_text(text)
     return values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from vetro.cli.terminal.output import fail, meta, remember
+from vetro.cli.terminal.output import fail, meta, remark, remember
 
 if TYPE_CHECKING:
     from vetro.server.settings import Settings
@@ -40,11 +41,14 @@ def installation_options(command: Callable[..., object]) -> Callable[..., object
 def local_settings(flags: Mapping[str, object] | None = None) -> Generator[Settings]:
     """The settings of this machine, with what ``flags`` name; mistakes in them end the command."""
     from vetro.server.errors import StartError
-    from vetro.server.settings import SettingsError, load_settings
+    from vetro.server.settings import SettingsError, load_settings, unused_variables
 
     named = {"server.data_dir": meta("data_dir"), **(flags or {})}
     try:
-        yield load_settings(named, config_file=meta("config"))
+        settings = load_settings(named, config_file=meta("config"))
+        for variable in unused_variables(os.environ):
+            remark(f"{variable} is not a setting: nothing here uses it")
+        yield settings
     except (SettingsError, StartError) as error:
         fail(str(error), getattr(error, "hint", None))
     except PermissionError as error:

@@ -23,9 +23,12 @@ FORMATS = ("table", "json", "value")
 class CommandError(click.ClickException):
     """A command failed: one line that says what and where, and a hint what to do."""
 
+    guesses = False
+    """Whether what only may be a secret is hidden, too."""
+
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(covered(message))
-        self.hint = None if hint is None else covered(hint)
+        super().__init__(covered(message, guesses=self.guesses))
+        self.hint = None if hint is None else covered(hint, guesses=self.guesses)
 
     def show(self, file: IO[str] | None = None) -> None:
         """Print ``Error: …`` and the hint on standard error."""
@@ -38,6 +41,12 @@ class UsageMistake(CommandError):
     """The command was given wrongly: exit code 2."""
 
     exit_code = 2
+    guesses = True
+
+
+def remark(message: str) -> None:
+    """A line for people on standard error, whatever standard output is for."""
+    click.echo(covered(message), err=True)
 
 
 def remarks_to_stderr() -> None:

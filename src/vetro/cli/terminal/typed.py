@@ -1,25 +1,38 @@
 """What was typed and is secret (docs/secrets.md): errors and remarks do without it.
 
-A command is given secrets as ``NAME=VALUE``, in JSON, or by mistake beside their name. Who types one
-does not want to read it again: it would stay in the window, in the records of a build, in a report.
+A command is given secrets as ``NAME=VALUE``, in JSON, in addresses, in variables, or by mistake beside their
+name. Who types one does not want to read it again: it would stay in the window, in the records of a build, in
+a report. So what is printed is looked through once, here, and not where it is made.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
-_PAIR = re.compile(r"-*(?P<name>[\w.-]+)\s*[=:]\s*(?P<value>.+)", re.DOTALL)
+_SIGN = re.compile(r"(?P<name>[\w.-]*\w)[\"'\\\]]*\s*[=:]+\s*(?=\S)")
+_QUOTED = re.compile(r"\\?([\"'])(?P<value>.*?)\\?(?:\1|\Z)", re.DOTALL)
+_TOKEN = re.compile(r"(?P<value>[^\s,;&}\])\"']+)")
+#: A secret name, and something beside it that is no part of a path: ``password VALUE``.
+_BESIDE = re.compile(r"\W*(?P<name>[\w.-]*\w)[.-]*[^\w/.-]+(?P<value>.+)", re.DOTALL)
+_USER_OF_ADDRESS = re.compile(r"://[^\s/:@]*:(?P<value>\S+)@")
+_NAME = re.compile(r"-*([\w.-]*\w)[\s=:]*")
+_OF_SERVICES = ("VETRO_", "OS_", "AWS_", "MURANO_")
+_SHORTEST_VARIABLE = 8
+"""Characters of a variable that is hidden: every text would lose the word ``admin`` by a password like it."""
 _MASK = "***"
 _noted: set[str] = set()
+_guessed: set[str] = set()
 
 
 def begin(arguments: Sequence[str]) -> None:
     """A command begins: what is secret of its arguments is hidden from now on."""
+    _guessed.clear()
     if _noted:
         from vetro.secrecy import hide_in_logs
 
@@ -27,6 +40,12 @@ def begin(arguments: Sequence[str]) -> None:
         hide_in_logs(None)
     if len(arguments) > 1:  # help needs no rule
         _add(found for number, one in enumerate(arguments) for found in _of(arguments, number, one))
+        _guessed.update(
+            form
+            for number, one in enumerate(arguments)
+            for found in _guesses(arguments, number, one)
+            for form in _forms(found)
+        )
 
 
 def note(value: object) -> None:
@@ -36,13 +55,17 @@ def note(value: object) -> None:
     _add(iter(secrets_in(value)))
 
 
-def covered(text: str) -> str:
-    """A text for people without the secrets that were typed."""
-    if not _noted:
-        return text
-    from vetro.secrecy import Cover
+def covered(text: str, *, guesses: bool = False) -> str:
+    """A text for people without the secrets that were typed, or that addresses and variables have.
 
-    return Cover(_noted)(text)
+    ``guesses``: also without what only may be one, as in a message about wrong usage.
+    """
+    from vetro.secrecy import Cover, secrets_in, without_credentials
+
+    variables = {name: value for name, value in os.environ.items() if name.startswith(_OF_SERVICES)}
+    known = [one for one in secrets_in(variables) if len(one) >= _SHORTEST_VARIABLE]
+    hidden = {form for one in known for form in _forms(one)} | _noted
+    return without_credentials(Cover(hidden | _guessed if guesses else hidden)(text))
 
 
 def without(value: object) -> Any:
@@ -56,32 +79,70 @@ def without(value: object) -> Any:
     return value
 
 
+def _forms(one: str) -> tuple[str, ...]:
+    """A secret as it is, and as messages and addresses quote it."""
+    return one, repr(one)[1:-1], json.dumps(one)[1:-1], quote(one), quote(one, safe="")
+
+
 def _add(secrets: Iterator[str]) -> None:
     from vetro.secrecy import Cover, hide_in_logs
 
     for one in secrets:
-        # As it is, and as messages and addresses quote it.
-        _noted.update(
-            (one, repr(one)[1:-1], json.dumps(one)[1:-1], quote(one), quote(one, safe=""))
-        )
+        _noted.update(_forms(one))
     if _noted:
         hide_in_logs(Cover(_noted))  # of what runs in this process, too
 
 
 def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
-    from vetro.secrecy import is_secret, secrets_in
+    """The secrets of an argument."""
+    from vetro.secrecy import secrets_in
 
-    name, value = "", one
-    while (pair := _PAIR.fullmatch(value)) is not None:  # --set=db.password=VALUE
-        name, value = pair["name"].rpartition(".")[2], pair["value"]
-        yield from secrets_in({name: value})
-    if value[:1] in ("{", "[", '"'):
-        from vetro.json_texts import decode_json
-
-        # Else it is no JSON, and was taken as a text.
-        with contextlib.suppress(ValueError):
-            yield from secrets_in({name: decode_json(value)})
-    before = arguments[max(number - 2, 0) : number]
-    if len(before) == 2 and before[0].startswith("-") and is_secret(before[1].rpartition(".")[2]):
+    for sign in _SIGN.finditer(one):  # --set=db.password=VALUE, {"password": "VALUE"
+        name, rest = sign["name"].rpartition(".")[2], one[sign.end() :]
+        yield from secrets_in({name: rest})
+        if (value := _QUOTED.match(rest)) is not None:
+            yield from secrets_in({name: value["value"]})
+        if rest[:1] in ("{", "[", '"'):
+            yield from _in_json(name, rest)
+    if one[:1] in ("{", "[", '"'):
+        yield from _in_json("", one)
+    for address in _USER_OF_ADDRESS.finditer(one):
+        yield from secrets_in({"password": address["value"]})
+        yield from secrets_in({"password": unquote(address["value"])})
+    if number > 1 and arguments[number - 2].startswith("-") and _is_beside(arguments, number):
         # ``--set password VALUE``: a blank in the place of the sign.
         yield from secrets_in({"password": one})
+
+
+def _in_json(name: str, text: str) -> Iterator[str]:
+    from vetro.json_texts import decode_json
+    from vetro.secrecy import secrets_in
+
+    # Else it is no JSON, and was taken as a text.
+    with contextlib.suppress(ValueError):
+        yield from secrets_in({name: decode_json(text)})
+
+
+def _guesses(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
+    """What may be a secret in an argument: too much is hidden in a message rather than too little."""
+    from vetro.secrecy import is_secret, secrets_in
+
+    for sign in _SIGN.finditer(one):
+        if (value := _TOKEN.match(one, sign.end())) is not None:
+            yield from secrets_in({sign["name"].rpartition(".")[2]: value["value"]})
+    beside = _BESIDE.fullmatch(one)
+    if beside is not None and is_secret(beside["name"].rpartition(".")[2]):
+        yield from secrets_in({"password": beside["value"]})
+    if number > 1 and _is_beside(arguments, number):
+        yield from secrets_in({"password": one})
+
+
+def _is_beside(arguments: Sequence[str], number: int) -> bool:
+    """Whether an argument stands after one that is a secret name, signs between them apart."""
+    from vetro.secrecy import is_secret
+
+    before = [one for one in arguments[1:number] if one.strip(" =:")]
+    if not before or before[-1] == "--show-secrets" or arguments[number].startswith("--"):
+        return False
+    name = _NAME.fullmatch(before[-1])
+    return name is not None and is_secret(name[1].rpartition(".")[2])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         seeded,
     )
     from vetro.compute.allocation.cases import allocate_case
-    from vetro.compute.allocation.defaults import Defaults, read_defaults
+    from vetro.compute.allocation.defaults import Defaults, nearest_default, read_defaults
     from vetro.compute.allocation.demand import request_of
     from vetro.compute.allocation.description import default_description
     from vetro.compute.allocation.errors import DefaultsError, DescriptionError, InvalidRequest

@@ -7,6 +7,7 @@ the default. All values are checked when read: a service with an invalid default
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -208,6 +209,12 @@ METADATA: dict[str, str] = {
 #: Where the later service differs from the original one.
 UPSTREAM_PROFILE: dict[str, object] = {"filter_flexible_disk_min_platform": "20181206T190647Z"}
 assert {one.name for one in fields(Defaults)} == set(KEYS), "a default without a reader"
+
+
+def nearest_default(key: str) -> str:
+    """The default or metadata key that ``key`` is or nearly is; empty: none."""
+    known = [*KEYS, *METADATA]
+    return key if key in known else "".join(difflib.get_close_matches(key, known, 1, 0.85))
 
 
 def read_defaults(

@@ -1,0 +1,143 @@
+"""What is typed and is secret, however it is typed, is in no error, remark, traceback or log."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vetro.cli import _explain_defect, cli  # pyright: ignore[reportPrivateUsage]
+from vetro.cli.terminal import typed
+from vetro.secrecy import without_credentials
+
+SECRET = "hunter/2@x y"
+#: Arguments after `vetro env edit main corner`: signs, quotes, JSON and addresses, whole and broken.
+TYPED: list[list[str]] = [
+    ["--set", f"password={SECRET}"],
+    ["--set", f"password {SECRET}"],
+    ["--set", f"password\t{SECRET}"],
+    ["--set", f"db.password  {SECRET}"],
+    ["--set", f"=password={SECRET}"],
+    ["--set", f"=password {SECRET}"],
+    ["--set", f"==password=={SECRET}"],
+    ["--set", f" password = {SECRET}"],
+    ["--set", f"password: {SECRET}"],
+    ["--set", f"password->{SECRET}"],
+    ["--set", f"password,{SECRET}"],
+    ["--set", f"'password' {SECRET}"],
+    ["--set", f"db[password]={SECRET}"],
+    ["--set", f"--password {SECRET}"],
+    ["--set", "password", SECRET],
+    ["--set", "password", "=", SECRET],
+    ["--set", "password=", SECRET],
+    ["--set", "password:", SECRET],
+    ["--password", SECRET],
+    ["password", SECRET],
+    [f"--password={SECRET}"],
+    ["--set", json.dumps({"password": SECRET})],
+    ["--set", json.dumps({"password": SECRET})[:-1]],
+    ["--set", json.dumps({"password": SECRET})[:-2]],
+    ["--set", json.dumps({"password": SECRET, "port": 1})[:-1]],
+    ["--set", json.dumps([{"a": {"apiKey": SECRET}}, 1])[:-1]],
+    ["--set", f"{{'password': '{SECRET}', 'port': 1}}"],
+    ["--set", f"{{password: {SECRET}}}"],
+    ["--set", "db=" + json.dumps({"password": SECRET})[:-1]],
+    ["--set", json.dumps(json.dumps({"password": SECRET}))],
+    ["--set", f"https://u:{SECRET.replace(' ', '')}@h/p"],
+    ["--set", f"https://h/p?a=1&token={SECRET.replace(' ', '')}"],
+]
+
+
+@pytest.mark.parametrize("arguments", TYPED, ids=str)
+def test_a_mistake_does_not_repeat_a_secret(arguments: list[str]) -> None:
+    """Neither as it was typed, nor quoted, nor in the message of the command itself."""
+    command = ["env", "edit", "main", "corner", *arguments]
+    typed.begin(command)
+    try:
+        shown = typed.covered(f"{' '.join(arguments)} {arguments} {arguments!s}", guesses=True)
+    finally:
+        typed.begin([])
+    assert "hunter" not in shown
+    if arguments[0] != "--set" or "=" not in arguments[1].strip(" ="):
+        done = CliRunner().invoke(cli, command)
+        assert done.exit_code == 2, done.output
+        assert "hunter" not in done.output
+
+
+def test_what_is_no_name_is_not_repeated() -> None:
+    """A setting without a sign may be a secret, unless it reads as a name; its number says which it was."""
+    done = CliRunner().invoke(cli, ["env", "edit", "e", "a", "--set", "a=1", "--set", "hunter2"])
+    assert done.exit_code == 2
+    assert "--set, number 2: expected NAME=VALUE" in done.output
+    assert "hunter2" not in done.output
+
+
+#: Innocent arguments, and what a message about them is to have.
+PLAIN = [
+    ["env", "show", "--show-secrets", "main"],
+    ["package", "check", "token-app/pkg"],
+    ["package", "check", "./secrets/shop.yaml"],
+    ["token", "--json"],
+    ["env", "edit", "main", "corner", "--set", "title=Reset password"],
+    ["--url", "http://127.0.0.1:8082/path", "env", "list"],
+]
+
+
+@pytest.mark.parametrize("arguments", PLAIN, ids=str)
+def test_other_arguments_are_repeated(arguments: list[str]) -> None:
+    """Paths, flags and commands that have a secret word in their names."""
+    typed.begin(arguments)
+    text = " ".join(arguments)
+    assert typed.covered(text, guesses=True) == text
+
+
+def test_addresses_and_variables_are_shown_without_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The address that does not answer is named without its password, with ``--debug`` as well."""
+    monkeypatch.setenv("OS_AUTH_URL", "http://ann:p@127.0.0.1:1/v3")
+    monkeypatch.setenv("VETRO_TOKEN", "")
+    monkeypatch.setenv("OS_PASSWORD", "correct horse")
+    monkeypatch.setenv("OS_USERNAME", "ann")
+    for given in (["--url", "http://ann:hunter2@127.0.0.1:1/?token=abc"], []):
+        options = ["--data-dir", str(tmp_path), "--debug", *given]
+        done = CliRunner().invoke(cli, [*options, "env", "list"])
+        assert done.exit_code == 1
+        assert "http://ann:***@127.0.0.1:1" in done.output
+        for secret in ("hunter2", ":p@", "=abc", "correct horse"):
+            assert secret not in done.output
+    # A header cannot have it, and what refuses it quotes it.
+    monkeypatch.setenv("VETRO_TOKEN", "gAAAAA-tok\nen")
+    done = CliRunner().invoke(cli, ["--url", "http://127.0.0.1:1", "env", "list"])
+    assert "gAAAAA" not in done.output + str(done.exception)
+
+
+def test_a_traceback_has_no_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    """A defect of a command is explained by its traceback, with what was typed taken out."""
+    typed.begin(["env", "edit", "--set", "password=hunter2"])
+    try:
+        raise ValueError("hunter2 at http://u:p@h")
+    except ValueError:
+        _explain_defect(*sys.exc_info())  # pyright: ignore[reportArgumentType]
+    typed.begin([])
+    said = capsys.readouterr().err
+    assert "ValueError: *** at http://u:***@h" in said
+    assert "Traceback" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at http://u:p@h:1/x?a=1", "at http://u:***@h:1/x?a=1"),
+        ("amqp://u@h:1 and http://h:1/a@b", "amqp://u@h:1 and http://h:1/a@b"),
+        ("GET /a?token=x&b=2#apiKey=k", "GET /a?token=***&b=2#apiKey=***"),
+        ("postgresql://u:p@x@h/n?password=a", "postgresql://u:***@h/n?password=***"),
+        ("a = b, why? no", "a = b, why? no"),
+    ],
+)
+def test_addresses_are_written_without_what_they_carry(text: str, shown: str) -> None:
+    """The password beside a user, and parts of a query with secret names."""
+    assert without_credentials(text) == shown
