@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
@@ -334,7 +335,10 @@ async def _see_one_moment(connection: AsyncConnection) -> None:
 def _keep_private(path: Path) -> None:
     """Let only this user read the database; SQLite gives ``-wal`` and ``-shm`` the same mode."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # Only a new file: closing any descriptor of one would end SQLite's locks on it in this process.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
     except OSError:
         return  # SQLite reports the error
     for file in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
@@ -342,6 +346,8 @@ def _keep_private(path: Path) -> None:
             status = file.stat()
         except FileNotFoundError:
             continue
+        if not stat.S_ISREG(status.st_mode):
+            continue  # SQLite reports the error
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             file.chmod(0o600)
             log.warning(

@@ -30,7 +30,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from vetro.storage.errors import DatabaseClosed, StorageError, explain
+from vetro.storage.errors import DatabaseClosed, DatabaseReadOnly, StorageError, explain
 from vetro.storage.prepared import Prepared
 from vetro.storage.sqlite_driver import SqliteConnection, SqliteFile
 from vetro.storage.types import Json
@@ -208,7 +208,7 @@ class SqliteWriting:
                 raise
         except BaseException as error:
             account.end_writing(self._task)
-            account.explain(error, reading=False)
+            self._explain(error)
             raise
         self._tx = Transaction(self._connection, read_only=False)
         return self._tx
@@ -218,7 +218,7 @@ class SqliteWriting:
         try:
             if error is not None:
                 connection.rollback()
-                account.explain(error, reading=False)
+                self._explain(error)
                 return
             try:
                 then = partial(self._deliver, self._tx.notifications)
@@ -227,11 +227,20 @@ class SqliteWriting:
                 connection.rollback()
                 raise
         except DRIVER_ERRORS as failed:
-            account.explain(failed, reading=False)
+            self._explain(failed)
             raise
         finally:
             account.writer.release()
             account.end_writing(self._task)
+
+    def _explain(self, error: BaseException) -> None:
+        """Raise storage's own error: what became of the files, before what SQLite found in them."""
+        if isinstance(error, DRIVER_ERRORS):
+            try:
+                self._file.check_kept()
+            except DatabaseReadOnly as reason:
+                raise reason from error
+        self._account.explain(error, reading=False)
 
 
 class SqliteReading:
