@@ -21,7 +21,7 @@ from vetro.server.errors import StartError
 from vetro.server.listeners import listen, port_of, reachable, url_at
 from vetro.server.node import run_node, sweep_builds
 from vetro.server.settings import load_settings
-from vetro.server.starting import explained_errors, full_disk
+from vetro.server.starting import explained_errors, unusable
 from vetro.server.up import run_up
 from vetro.storage import DatabaseBusy, DatabaseFull, DatabaseUnavailable
 
@@ -290,9 +290,12 @@ def test_a_disk_that_becomes_full_while_running(tmp_path: Path, install: Any) ->
 
 
 def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
-    """A directory that does not exist, or that has room, is not full."""
-    assert full_disk(tmp_path) is None
-    assert full_disk(tmp_path / "nothing") is None
+    """A directory that has room takes files; one that does not exist is not full."""
+    assert unusable(tmp_path) is None
+    found = unusable(tmp_path / "nothing")
+    assert found is not None
+    assert not found.is_full
+    assert "cannot be written: No such file" in found.text
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -305,9 +308,12 @@ def test_a_directory_that_takes_no_more_is_full(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    said = full_disk(tmp_path) or ""
-    assert said.startswith(f"the disk is full: {tmp_path} has ")
-    assert "MiB free" in said
+    found = unusable(tmp_path)
+    assert found is not None
+    assert found.is_full
+    assert found.text.startswith(f"the disk is full: {tmp_path} has ")
+    assert "MiB free" in found.text
+    assert unusable(tmp_path, ask_for_room=False) is None
 
 
 async def test_leftovers_of_image_builds_are_removed_at_the_start(tmp_path: Path) -> None:

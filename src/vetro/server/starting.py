@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -84,22 +85,33 @@ def explain(error: OSError | StorageError, settings: Settings) -> StartError:
     return StartError(f"{where} cannot be used: {why}", hint)
 
 
-def full_disk(directory: Path) -> str | None:
-    """Why a directory is full, in one line; ``None`` while a probe of 64 KiB can be written.
+@dataclass(frozen=True)
+class Unusable:
+    """Why nothing can be written into a directory, in one line."""
 
-    Errors other than a full disk are ignored.
-    """
+    text: str
+    is_full: bool
+
+
+def unusable(directory: Path, *, ask_for_room: bool = True) -> Unusable | None:
+    """Why a directory takes no file; ``None`` while it takes one, of 64 KiB if ``ask_for_room``."""
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
-            probe.write(bytes(PROBE_BYTES))
-            probe.flush()
-            os.fsync(probe.fileno())
+            if ask_for_room:
+                probe.write(bytes(PROBE_BYTES))
+                probe.flush()
+                os.fsync(probe.fileno())
     except OSError as error:
         if error.errno in _FULL:
-            return (
-                f"the disk is full: {directory} has {_free(directory)}. Reading goes on, what writes is"
-                " refused (507) until there is room"
-            )
+            said = f"the disk is full: {directory} has {_free(directory)}"
+            status = 507
+        else:
+            said, status = f"{directory} cannot be written: {error.strerror}", 503
+        return Unusable(
+            f"{said}. Reading goes on as far as possible, what writes there is refused ({status}) until it"
+            " can be written again",
+            is_full=status == 507,
+        )
     return None
 
 

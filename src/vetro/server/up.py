@@ -46,11 +46,11 @@ from vetro.server.openstack import (
     platform_of,
 )
 from vetro.server.policies import networks_of, policy_of
+from vetro.server.readiness import missing
 from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
-from vetro.server.starting import explained_errors, full_disk
-from vetro.storage import StorageError
+from vetro.server.starting import explained_errors
 
 if TYPE_CHECKING:
     from vetro.environments import TaskStore
@@ -474,21 +474,12 @@ class _Up:
         from vetro.server.parts import parts_of
 
         workers = None if self.pool is None else self.engine.engine.workers
-        missing = await self._readiness()
-        return parts_of(self.settings, missing, workers=workers, instances=self.instances)
+        wrong = await self._readiness()
+        return parts_of(self.settings, wrong, workers=workers, instances=self.instances)
 
     async def _readiness(self) -> Mapping[str, str]:
-        missing = dict(self.missing) if self.settings.node.enabled else {}
-        if self._database is not None:
-            try:
-                await self._database.check()
-            except StorageError as error:
-                missing["database"] = str(error)
-        for place in {self.settings.data_dir: None, self.settings.shared_dir: None}:
-            full = await asyncio.to_thread(full_disk, place)
-            if full:
-                missing["disk"] = full
-        return missing
+        waited_for = self.missing if self.settings.node.enabled else {}
+        return waited_for | await missing(self.settings, self._database)
 
 
 class _Door:

@@ -118,7 +118,7 @@ class Database:
             )
         for dialect in database._dialects():
             setattr(dialect, ATTRIBUTE, keyring)
-        database.keyring = keyring
+        database.keyring = database._units.keyring = keyring
         try:
             await database._start()
         except BaseException as error:
@@ -171,6 +171,8 @@ class Database:
         """Check that the database takes and keeps what is written. Errors: ``DatabaseUnavailable``."""
         if isinstance(self._server, SqliteFile):
             self._server.check_kept()
+        if self.keyring is not None:
+            self.keyring.check_kept(always=True)
         async with self.read() as tx:
             if tx.is_sqlite:
                 await tx.execute(text("SELECT 1"))
@@ -234,6 +236,7 @@ class Database:
     async def _finish_at_server(self, tx: Transaction, connection: AsyncConnection) -> None:
         """Commit, and notify: PostgreSQL notifies each process, this one too."""
         try:
+            self._units.check_kept()
             # Send each once: PostgreSQL would drop duplicates too, but only after sorting them.
             for channel, payload in dict.fromkeys(tx.notifications):
                 await connection.execute(

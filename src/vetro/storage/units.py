@@ -31,6 +31,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util.concurrency import greenlet_spawn
 
 from vetro.storage.errors import DatabaseClosed, DatabaseReadOnly, StorageError, explain
+from vetro.storage.keyring import Keyring
 from vetro.storage.prepared import Prepared
 from vetro.storage.sqlite_driver import SqliteConnection, SqliteFile
 from vetro.storage.types import Json
@@ -127,6 +128,7 @@ class Account:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.keyring: Keyring | None = None
         self.closed = False
         self.running = 0
         self.writer = asyncio.Lock()
@@ -145,6 +147,11 @@ class Account:
         self.running -= 1
         if self.closed and not self.running:
             self._none_left.set()
+
+    def check_kept(self) -> None:
+        """Check before a commit that what the unit sealed can be read later. ``DatabaseReadOnly``."""
+        if self.keyring is not None:
+            self.keyring.check_kept()
 
     async def close(self, patience_seconds: float) -> None:
         """Begin no more, and wait for those that run. Errors: ``TimeoutError``, each time."""
@@ -221,6 +228,7 @@ class SqliteWriting:
                 self._explain(error)
                 return
             try:
+                account.check_kept()
                 then = partial(self._deliver, self._tx.notifications)
                 await self._file.commit(connection, then)
             except BaseException:
