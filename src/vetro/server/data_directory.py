@@ -76,8 +76,9 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
     except OSError as error:
         if error.errno in OF_THE_DISK:
             raise
+        below = f"{error.filename}: " if error.filename != str(directory) else ""
         raise StartError(
-            f"The data directory {directory} cannot be used: {error.strerror}",
+            f"The data directory {directory} cannot be used: {below}{error.strerror}",
             "Choose another with --data-dir or VETRO_DATA_DIR.",
         ) from error
     try:

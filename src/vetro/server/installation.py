@@ -101,6 +101,9 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
     """The database, migrated and with all its secrets sealed. Errors: ``StartError``."""
     refuse_lost_database(settings)
     async with opened(settings) as database:
+        await database.check()
+        async with database.transaction():
+            pass  # a file that may be read only is refused here, not by the first part that writes
         try:
             await migrate(database, migration_sets())
             sealed = await prepare_sealing(database, migration_sets())

@@ -19,7 +19,13 @@ from typing import cast
 
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
-from vetro.storage import DatabaseBusy, DatabaseFull, DatabaseUnavailable, StorageError
+from vetro.storage import (
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnavailable,
+    StorageError,
+)
 
 #: The first of these in a group is the cause; the others are consequences.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -73,12 +79,22 @@ def explain(error: OSError | StorageError, settings: Settings) -> StartError:
         hint = "Make room there (docs/operating.md says what lies where), then start again."
         return StartError(f"The disk is full: {place} has {_free(place)}", hint)
     if isinstance(error, StorageError):
-        busy = isinstance(error, DatabaseBusy)
-        hint = "See server.database_url: it must be up, and take this user and password."
-        if busy:
+        kind, hint = (
+            "cannot be used",
+            "See server.database_url: is it this installation's database?",
+        )
+        if isinstance(error, DatabaseBusy):
+            kind = "is locked"
             hint = "Another process holds it: stop that one, or wait until it has ended."
-        kind = "does not answer" if isinstance(error, DatabaseUnavailable) else "cannot be used"
-        return StartError(f"The database {'is locked' if busy else kind}: {error}", hint)
+        elif isinstance(error, DatabaseReadOnly):
+            kind, hint = (
+                "takes no writes",
+                "See server.database_url: it must be writable for this user.",
+            )
+        elif isinstance(error, DatabaseUnavailable):
+            kind = "does not answer"
+            hint = "See server.database_url: it must be up, and take this user and password."
+        return StartError(f"The database {kind}: {error}", hint)
     where = error.filename if isinstance(error.filename, str) else str(settings.data_dir)
     why = error.strerror or str(error) or type(error).__name__
     hint = _HINTS.get(code or 0, "See server.data_dir and server.shared_dir.")

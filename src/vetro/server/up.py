@@ -51,6 +51,7 @@ from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
+from vetro.storage import StorageError
 
 if TYPE_CHECKING:
     from vetro.environments import TaskStore
@@ -159,6 +160,7 @@ class _Up:
         self._customs: Customs | None = None
         self._readings: Readings | None = None
         self._run = RunLog("service")
+        self._failed: BaseException | None = None
         self._notifying = Notifying(self.settings)
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
@@ -264,6 +266,8 @@ class _Up:
                 for other in others:
                     other.cancel()
                 await asyncio.gather(*others, return_exceptions=True)
+        if self._failed is not None:
+            raise self._failed
 
     async def _former_doors(
         self, database: Database, served: list[socket.socket], stack: AsyncExitStack
@@ -286,7 +290,15 @@ class _Up:
             if done.cancelled() or stop.is_set():
                 return
             error = done.exception()
-            log.error("part_ended", part=name, error=str(error) or repr(error), exc_info=error)
+            # The machine's and the database's errors are explained in one line when the process ends.
+            known = isinstance(error, OSError | StorageError)
+            log.error(
+                "part_ended",
+                part=name,
+                error=str(error) or repr(error),
+                exc_info=None if known else error,
+            )
+            self._failed = self._failed or error
             self._run.stopping(f"its part {name} ended: {error or type(error).__name__}")
             stop.set()
 
