@@ -50,6 +50,8 @@ class KeptFiles:
         self._names = (str(path), f"{real}-wal", f"{real}-shm")
         self._url = f"file:{quote(real)}?immutable=1"
         self._files = [_id(_stat(name)) for name in self._names]
+        self._inodes = [None if one is None else one[1] for one in self._files]
+        self._device = self._files[0] and self._files[0][0]
         self._journal_bytes = 0
         self._copying = 0
         self._rescued = False
@@ -58,6 +60,26 @@ class KeptFiles:
 
     def check(self) -> None:
         """Check that what is written is kept. Errors: ``DatabaseReadOnly`` says what happened."""
+        # Before every commit: nearly all of the time is the kernel's then.
+        first, second, third = self._names
+        try:
+            database, journal, index = os.stat(first), os.stat(second), os.stat(third)
+        except OSError:
+            self._examine()
+            return
+        if (
+            database.st_ino != self._inodes[0]
+            or database.st_dev != self._device
+            or journal.st_ino != self._inodes[1]
+            or index.st_ino != self._inodes[2]
+            or database.st_mtime_ns != self._looked_at[1]
+            or journal.st_size < self._journal_bytes
+        ):
+            self._examine()
+        else:
+            self._journal_bytes = journal.st_size
+
+    def _examine(self) -> None:
         database, journal, index = (_stat(name) for name in self._names)
         if _id(database) != self._files[0]:
             raise DatabaseReadOnly(
