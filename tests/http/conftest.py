@@ -79,6 +79,7 @@ async def poll(request: AnyRequest) -> Any:
 def face(tmp_path: Path) -> Face:
     """The face under test."""
     directory = tmp_path / "up"
+    directory.mkdir()
 
     @post("/form", status_code=200)
     async def form(request: AnyRequest) -> Any:

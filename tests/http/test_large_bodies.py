@@ -34,6 +34,7 @@ GONE: dict[str, Any] = {"type": "http.disconnect"}
 async def assembly(tmp_path: Path) -> AsyncGenerator[Assembly, None]:
     """A face that takes uploads in both forms, and gives a large file."""
     directory = tmp_path / "up"
+    directory.mkdir()
     large = tmp_path / "large"
     with large.open("wb") as opened:
         opened.truncate(SIZE * MEBIBYTE)

@@ -18,12 +18,13 @@ import pytest
 from vetro.cli.client.connection import read_openrc
 from vetro.server import data_directory
 from vetro.server.errors import StartError
+from vetro.server.installation import open_database, refuse_lost_database
 from vetro.server.listeners import listen, port_of, reachable, url_at
 from vetro.server.node import run_node, sweep_builds
 from vetro.server.settings import load_settings
-from vetro.server.starting import explained_errors, full_disk
+from vetro.server.starting import explained_errors, unusable
 from vetro.server.up import run_up
-from vetro.storage import DatabaseBusy, DatabaseFull, DatabaseUnavailable
+from vetro.storage import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnavailable
 
 
 def test_a_port_in_use_is_named_with_a_hint() -> None:
@@ -229,9 +230,43 @@ def test_a_start_on_a_read_only_disk_says_so(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_an_installation_whose_database_is_empty_is_not_begun_anew(tmp_path: Path) -> None:
+    """SQLite would take the empty file for a new database, and remove its journal."""
+    (tmp_path / "admin-openrc").write_text("")
+    (tmp_path / "vetro.db").write_text("")
+    settings = load_settings(environ={"VETRO_DATA_DIR": str(tmp_path)})
+    with pytest.raises(StartError, match="vetro.db is empty") as caught:
+        refuse_lost_database(settings)
+    assert "Restore it" in str(caught.value.hint)
+
+
+async def test_a_database_that_takes_no_writes_is_refused_before_any_part_begins(
+    tmp_path: Path,
+) -> None:
+    """The first part that writes would end the service otherwise."""
+    data_directory.prepare(tmp_path)
+    (tmp_path / "vetro.db-shm").mkdir()
+    settings = load_settings(environ={"VETRO_DATA_DIR": str(tmp_path)})
+    with pytest.raises(StartError, match="The database .*vetro.db"), explained_errors(settings):
+        async with open_database(settings):
+            pass
+
+
+@pytest.mark.thorough
+def test_a_part_that_fails_ends_the_service_with_one_line_and_a_code(tmp_path: Path) -> None:
+    """So that its supervisor starts it again, and people see the reason."""
+    data_directory.prepare(tmp_path)
+    (tmp_path / "vetro-guest.pyz").mkdir()
+    done = started(tmp_path)
+    assert done.returncode == 1
+    assert "vetro-guest.pyz" in done.stderr.splitlines()[-2]
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
+        (DatabaseReadOnly("vetro.db may not be written"), "The database takes no writes"),
         (OSError(errno.ENOSPC, "No space left on device"), "The disk is full"),
         (OSError(errno.EDQUOT, "Disk quota exceeded"), "The disk is full"),
         (DatabaseFull("database or disk is full"), "The disk is full"),
@@ -302,9 +337,12 @@ def test_a_disk_that_becomes_full_while_running(tmp_path: Path, install: Any) ->
 
 
 def test_a_full_disk_is_told_from_other_errors(tmp_path: Path) -> None:
-    """A directory that does not exist, or that has room, is not full."""
-    assert full_disk(tmp_path) is None
-    assert full_disk(tmp_path / "nothing") is None
+    """A directory that has room takes files; one that does not exist is not full."""
+    assert unusable(tmp_path) is None
+    found = unusable(tmp_path / "nothing")
+    assert found is not None
+    assert not found.is_full
+    assert "cannot be written: No such file" in found.text
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
@@ -317,9 +355,12 @@ def test_a_directory_that_takes_no_more_is_full(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fsync", refuse)
-    said = full_disk(tmp_path) or ""
-    assert said.startswith(f"the disk is full: {tmp_path} has ")
-    assert "MiB free" in said
+    found = unusable(tmp_path)
+    assert found is not None
+    assert found.is_full
+    assert found.text.startswith(f"the disk is full: {tmp_path} has ")
+    assert "MiB free" in found.text
+    assert unusable(tmp_path, ask_for_room=False) is None
 
 
 async def test_leftovers_of_image_builds_are_removed_at_the_start(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select, u
 
 from vetro.storage import (
     Database,
+    DatabaseReadOnly,
     KeyMissing,
     Keyring,
     MigrationSet,
@@ -101,6 +102,25 @@ async def test_a_secret_is_nowhere_in_the_database(opened: Open) -> None:
         VALUES,
         {"model": None, "note": None, "body": None, "name": "n"},
     ]
+
+
+async def test_nothing_is_sealed_with_keys_that_are_only_in_memory(
+    opened: Open, tmp_path: Path
+) -> None:
+    """Writes are refused while the key file is gone, readiness says so; with the file back all goes on."""
+    database = await opened()
+    await prepare_sealing(database, SETS)
+    await add(database)
+    (tmp_path / "keys").rename(tmp_path / "elsewhere")
+    with pytest.raises(DatabaseReadOnly, match="the key file .*keys is gone"):
+        await add(database)
+    with pytest.raises(DatabaseReadOnly, match="Restore it"):
+        await database.check()
+    assert await values(database) == [VALUES]
+    (tmp_path / "elsewhere").rename(tmp_path / "keys")
+    await database.check()
+    await add(database)
+    assert await values(database) == [VALUES] * 2
 
 
 async def test_the_same_value_is_sealed_differently_each_time(opened: Open) -> None:

@@ -263,7 +263,7 @@ class Catalog:
         caller gets the first error."""
         try:
             await self.drop_unused(digest)
-        except StorageError as error:
+        except (StorageError, OSError) as error:
             log.warning("archive_left", archive=digest, error=str(error))
 
     async def _set_tags(self, tx: Transaction, id_: str, names: Sequence[str]) -> None:

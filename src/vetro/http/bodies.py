@@ -180,12 +180,9 @@ class SpooledWriter:
         """The file, which is made when it is first written to."""
         if self._file is None:
             path = self.directory / f"{UPLOAD_PREFIX}{secrets.token_hex(12)}"
-            # An uploaded file is later renamed, not copied: create it for this user only.
-            try:
-                descriptor = os.open(path, _NEW_FILE, 0o600)
-            except FileNotFoundError:
-                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                descriptor = os.open(path, _NEW_FILE, 0o600)
+            # An uploaded file is later renamed, not copied: create it for this user only. A directory that
+            # is gone is not made again: what else was in it is gone too, or on a disk that is not mounted.
+            descriptor = os.open(path, _NEW_FILE, 0o600)
             self._path, self._file = path, os.fdopen(descriptor, "wb", buffering=0)
         return self._file
 

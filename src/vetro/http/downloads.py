@@ -41,6 +41,8 @@ async def download(
     try:
         known = await asyncio.to_thread(path.stat)
     except FileNotFoundError as error:
+        if not path.parent.is_dir():
+            raise  # all files are gone, perhaps with their disk: that is no answer about this one
         raise NotFound("The file no longer exists") from error
     modified = datetime.fromtimestamp(int(known.st_mtime), UTC)
     headers = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import msgspec
 import structlog
@@ -21,6 +22,8 @@ from vetro.http.faults import (
 
 log = structlog.get_logger("vetro.http")
 RETRY_SECONDS = "1"
+_OF_DISKS = (errno.EIO, errno.ESTALE)
+"""What reading and writing an open file answers when its disk or its server fails."""
 
 
 def to_fault(error: Exception, request_id: str, path: str) -> Fault:
@@ -38,6 +41,8 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
         return InsufficientStorage(
             "The service's disk is full, or its store of files; nothing of this request was stored"
         )
+    if isinstance(error, OSError) and (error.filename or error.errno in _OF_DISKS):
+        return _of_file(error, request_id)
     if isinstance(error, OSError) and error.errno == errno.EROFS:
         log.error("nothing_is_kept", request_id=request_id, error=str(error))
         return ServiceUnavailable(
@@ -59,6 +64,18 @@ def to_fault(error: Exception, request_id: str, path: str) -> Fault:
     log.error("request_failed", request_id=request_id, exc_info=error)
     return InternalError(
         f"An unexpected error occurred; the log of the service has details under {request_id}"
+    )
+
+
+def _of_file(error: OSError, request_id: str) -> Fault:
+    """A file or directory of the service that is gone, not ours, read-only or on a disk with errors."""
+    # With the traceback: a mistake in the service may end here as well.
+    log.error("files_unusable", request_id=request_id, exc_info=error)
+    named = error.filename
+    where = f" in {Path(named).parent.name}" if isinstance(named, str) else ""
+    return ServiceUnavailable(
+        f"The service cannot use its files{where} ({error.strerror}), so nothing of this request was stored;"
+        " its operator sees why at /readyz"
     )
 
 

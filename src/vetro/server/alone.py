@@ -13,10 +13,11 @@ from vetro import tracing
 from vetro.server import data_directory
 from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
+from vetro.server.readiness import missing
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
 from vetro.server.supervisor import READY, STOPPING, notify_supervisor
-from vetro.storage import Database, StorageError
+from vetro.storage import Database
 
 if TYPE_CHECKING:
     from vetro.http import ConnectionLimits, Face
@@ -40,15 +41,6 @@ def run_alone(settings: Settings, part: str, host: str, port: int, serving: Serv
     return 0
 
 
-async def missing(database: Database) -> dict[str, str]:
-    """What a part that needs only its database lacks; empty when it is ready."""
-    try:
-        await database.check()
-    except StorageError as error:
-        return {"database": str(error)}
-    return {}
-
-
 async def serve_alone(
     settings: Settings,
     listener: socket.socket,
@@ -57,7 +49,7 @@ async def serve_alone(
     database: Database,
     started: str,
 ) -> None:
-    """Serve faces until a signal; ``started`` is printed when it answers. Ready: its database is."""
+    """Serve faces until a signal; ``started`` is printed when it answers. Ready: what it writes to is."""
     from vetro.http import admission, assemble, raise_descriptor_limit, serve
 
     stop = asyncio.Event()
@@ -75,7 +67,9 @@ async def serve_alone(
     raise_descriptor_limit()
     await serve(
         assemble(
-            faces, readiness=partial(missing, database), trust_proxy=settings.server.trust_proxy
+            faces,
+            readiness=partial(missing, settings, database),
+            trust_proxy=settings.server.trust_proxy,
         ),
         [listener],
         stop,

@@ -3,6 +3,7 @@
 ::
 
     vetro.db          the database (SQLite, unless another is configured)
+    vetro.db-overwritten  marks one that was overwritten under a service
     notify/           sockets for notifications between processes (SQLite only)
     node/             the local node agent: containers, id-shifted images, state
     code-cache/       compiled classes
@@ -76,8 +77,9 @@ def prepare(directory: Path, shared: Path | None = None) -> None:
     except OSError as error:
         if error.errno in OF_THE_DISK:
             raise
+        below = f"{error.filename}: " if error.filename != str(directory) else ""
         raise StartError(
-            f"The data directory {directory} cannot be used: {error.strerror}",
+            f"The data directory {directory} cannot be used: {below}{error.strerror}",
             "Choose another with --data-dir or VETRO_DATA_DIR.",
         ) from error
     try:

@@ -15,13 +15,13 @@ from vetro import tracing
 from vetro.engine import EnginePool, EngineSettings
 from vetro.identity import place_of
 from vetro.server import data_directory
-from vetro.server.alone import missing
 from vetro.server.errors import StartError
 from vetro.server.installation import KEYS, open_database
 from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
 from vetro.server.notifying import Notifying
 from vetro.server.policies import check_broker, check_model_rules
+from vetro.server.readiness import missing
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
@@ -177,7 +177,7 @@ async def _work(
                 # Neither faces nor users: only /metrics, /healthz and /readyz.
                 limits = connection_limits(settings.connections)
                 watched = serve(
-                    assemble([], readiness=partial(missing, database)),
+                    assemble([], readiness=partial(missing, settings, database)),
                     [page],
                     over,
                     drain_seconds=1,

@@ -57,9 +57,18 @@ def refuse_lost_database(settings: Settings) -> None:
     if settings.server.database_url:
         return
     database, openrc = settings.data_dir / "vetro.db", settings.data_dir / "admin-openrc"
-    if openrc.exists() and not database.exists():
+    if not openrc.exists():
+        return
+    try:
+        # SQLite takes an empty file for a new database, and removes the journal beside it.
+        what = "" if database.stat().st_size else "empty"
+    except FileNotFoundError:
+        what = "missing"
+    except OSError:
+        return  # opening it says why
+    if what:
         raise StartError(
-            f"The database {database} is missing, but the rest of the installation exists",
+            f"The database {database} is {what}, but the rest of the installation exists",
             "Restore it from a backup (docs/operating.md). To begin an empty installation, remove"
             f" {openrc} as well, or choose another directory with --data-dir.",
         )
@@ -92,6 +101,9 @@ async def open_database(settings: Settings) -> AsyncGenerator[Database]:
     """The database, migrated and with all its secrets sealed. Errors: ``StartError``."""
     refuse_lost_database(settings)
     async with opened(settings) as database:
+        await database.check()
+        async with database.transaction():
+            pass  # a file that may be read only is refused here, not by the first part that writes
         try:
             await migrate(database, migration_sets())
             sealed = await prepare_sealing(database, migration_sets())

@@ -13,12 +13,19 @@ import shutil
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
-from vetro.storage import DatabaseBusy, DatabaseFull, DatabaseUnavailable, StorageError
+from vetro.storage import (
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnavailable,
+    StorageError,
+)
 
 #: The first of these in a group is the cause; the others are consequences.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -72,34 +79,55 @@ def explain(error: OSError | StorageError, settings: Settings) -> StartError:
         hint = "Make room there (docs/operating.md says what lies where), then start again."
         return StartError(f"The disk is full: {place} has {_free(place)}", hint)
     if isinstance(error, StorageError):
-        busy = isinstance(error, DatabaseBusy)
-        hint = "See server.database_url: it must be up, and take this user and password."
-        if busy:
+        kind, hint = (
+            "cannot be used",
+            "See server.database_url: is it this installation's database?",
+        )
+        if isinstance(error, DatabaseBusy):
+            kind = "is locked"
             hint = "Another process holds it: stop that one, or wait until it has ended."
-        kind = "does not answer" if isinstance(error, DatabaseUnavailable) else "cannot be used"
-        return StartError(f"The database {'is locked' if busy else kind}: {error}", hint)
+        elif isinstance(error, DatabaseReadOnly):
+            kind, hint = (
+                "takes no writes",
+                "See server.database_url: it must be writable for this user.",
+            )
+        elif isinstance(error, DatabaseUnavailable):
+            kind = "does not answer"
+            hint = "See server.database_url: it must be up, and take this user and password."
+        return StartError(f"The database {kind}: {error}", hint)
     where = error.filename if isinstance(error.filename, str) else str(settings.data_dir)
     why = error.strerror or str(error) or type(error).__name__
     hint = _HINTS.get(code or 0, "See server.data_dir and server.shared_dir.")
     return StartError(f"{where} cannot be used: {why}", hint)
 
 
-def full_disk(directory: Path) -> str | None:
-    """Why a directory is full, in one line; ``None`` while a probe of 64 KiB can be written.
+@dataclass(frozen=True)
+class Unusable:
+    """Why nothing can be written into a directory, in one line."""
 
-    Errors other than a full disk are ignored.
-    """
+    text: str
+    is_full: bool
+
+
+def unusable(directory: Path, *, ask_for_room: bool = True) -> Unusable | None:
+    """Why a directory takes no file; ``None`` while it takes one, of 64 KiB if ``ask_for_room``."""
     try:
         with tempfile.TemporaryFile(dir=directory) as probe:
-            probe.write(bytes(PROBE_BYTES))
-            probe.flush()
-            os.fsync(probe.fileno())
+            if ask_for_room:
+                probe.write(bytes(PROBE_BYTES))
+                probe.flush()
+                os.fsync(probe.fileno())
     except OSError as error:
         if error.errno in _FULL:
-            return (
-                f"the disk is full: {directory} has {_free(directory)}. Reading goes on, what writes is"
-                " refused (507) until there is room"
-            )
+            said = f"the disk is full: {directory} has {_free(directory)}"
+            status = 507
+        else:
+            said, status = f"{directory} cannot be written: {error.strerror}", 503
+        return Unusable(
+            f"{said}. Reading goes on as far as possible, what writes there is refused ({status}) until it"
+            " can be written again",
+            is_full=status == 507,
+        )
     return None
 
 

@@ -54,10 +54,11 @@ from vetro.server.openstack import (
     platform_of,
 )
 from vetro.server.policies import networks_of, policy_of
+from vetro.server.readiness import missing
 from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
-from vetro.server.starting import explained_errors, full_disk
+from vetro.server.starting import explained_errors
 from vetro.storage import StorageError
 
 if TYPE_CHECKING:
@@ -143,9 +144,6 @@ def _run(settings: Settings, *, engines: bool) -> int:
             loop = None if settings.node.enabled else uvloop.new_event_loop
             with asyncio.Runner(loop_factory=loop) as runner:
                 runner.run(up.serve(main, guests, metrics))
-            if up.ended:
-                # Who watches it (systemd) starts again what failed, not what ended in order.
-                raise StartError(f"The service has stopped: {up.ended}")
         finally:
             tracing.flush()
             if pool is not None:
@@ -172,8 +170,8 @@ class _Up:
         self._customs: Customs | None = None
         self._readings: Readings | None = None
         self._run = RunLog("service")
-        self.ended = ""
-        """Why it stopped, if a part of it ended."""
+        self._failed: tuple[str, BaseException | None] | None = None
+        """The part that ended, and its error."""
         self._notifying = Notifying(self.settings)
         self.missing: dict[str, str] = {"node": "the local node agent has not registered yet"}
 
@@ -279,6 +277,12 @@ class _Up:
                 for other in others:
                     other.cancel()
                 await asyncio.gather(*others, return_exceptions=True)
+        if self._failed is not None:
+            # Who watches it (systemd) starts again what failed, not what ended in order.
+            why, error = self._failed
+            if isinstance(error, OSError | StorageError):
+                raise error
+            raise StartError(f"The service has stopped: {why}") from error
 
     async def _former_doors(
         self, database: Database, served: list[socket.socket], stack: AsyncExitStack
@@ -301,16 +305,17 @@ class _Up:
             if done.cancelled() or stop.is_set():
                 return
             error = done.exception()
-            # What is wrong with the settings or the machine is said in one line.
-            known = isinstance(error, NodeError | StartError)
+            # Errors of the machine, the database and the settings are said in one line at the end.
+            known = isinstance(error, OSError | StorageError | NodeError | StartError)
             log.error(
                 "part_ended",
                 part=name,
                 error=str(error) or repr(error),
                 exc_info=None if known else error,
             )
-            self.ended = f"its part {name} ended: {str(error) or repr(error)}"
-            self._run.stopping(self.ended)
+            why = f"its part {name} ended: {str(error) or repr(error)}"
+            self._failed = self._failed or (why, error)
+            self._run.stopping(why)
             stop.set()
 
         task.add_done_callback(ended)
@@ -500,21 +505,12 @@ class _Up:
         from vetro.server.parts import parts_of
 
         workers = None if self.pool is None else self.engine.engine.workers
-        missing = await self._readiness()
-        return parts_of(self.settings, missing, workers=workers, instances=self.instances)
+        wrong = await self._readiness()
+        return parts_of(self.settings, wrong, workers=workers, instances=self.instances)
 
     async def _readiness(self) -> Mapping[str, str]:
-        missing = dict(self.missing) if self.settings.node.enabled else {}
-        if self._database is not None:
-            try:
-                await self._database.check()
-            except StorageError as error:
-                missing["database"] = str(error)
-        for place in {self.settings.data_dir: None, self.settings.shared_dir: None}:
-            full = await asyncio.to_thread(full_disk, place)
-            if full:
-                missing["disk"] = full
-        return missing
+        waited_for = self.missing if self.settings.node.enabled else {}
+        return waited_for | await missing(self.settings, self._database)
 
 
 class _Door:

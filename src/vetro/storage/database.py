@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
@@ -117,7 +118,7 @@ class Database:
             )
         for dialect in database._dialects():
             setattr(dialect, ATTRIBUTE, keyring)
-        database.keyring = keyring
+        database.keyring = database._units.keyring = keyring
         try:
             await database._start()
         except BaseException as error:
@@ -170,6 +171,8 @@ class Database:
         """Check that the database takes and keeps what is written. Errors: ``DatabaseUnavailable``."""
         if isinstance(self._server, SqliteFile):
             self._server.check_kept()
+        if self.keyring is not None:
+            self.keyring.check_kept(always=True)
         async with self.read() as tx:
             if tx.is_sqlite:
                 await tx.execute(text("SELECT 1"))
@@ -233,6 +236,7 @@ class Database:
     async def _finish_at_server(self, tx: Transaction, connection: AsyncConnection) -> None:
         """Commit, and notify: PostgreSQL notifies each process, this one too."""
         try:
+            self._units.check_kept()
             # Send each once: PostgreSQL would drop duplicates too, but only after sorting them.
             for channel, payload in dict.fromkeys(tx.notifications):
                 await connection.execute(
@@ -334,7 +338,10 @@ async def _see_one_moment(connection: AsyncConnection) -> None:
 def _keep_private(path: Path) -> None:
     """Let only this user read the database; SQLite gives ``-wal`` and ``-shm`` the same mode."""
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # Only a new file: closing any descriptor of one would end SQLite's locks on it in this process.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        pass
     except OSError:
         return  # SQLite reports the error
     for file in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal"))):
@@ -342,6 +349,8 @@ def _keep_private(path: Path) -> None:
             status = file.stat()
         except FileNotFoundError:
             continue
+        if not stat.S_ISREG(status.st_mode):
+            continue  # SQLite reports the error
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             file.chmod(0o600)
             log.warning(

@@ -20,7 +20,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from vetro.storage.errors import KeyMissing, StorageError
+from vetro.storage.errors import DatabaseReadOnly, KeyMissing, StorageError
 
 PREFIX = "sealed:"
 _NONCE = 12
@@ -33,6 +33,7 @@ class Keyring:
         self.file = file
         self._lock = threading.Lock()
         self._seen: tuple[int, int, int] | None = None
+        self._gone = False
         self._ids: list[str] = []
         # Keep keys once read: a transaction may still see values from before a rotation.
         self._ciphers: dict[str, AESGCM] = {}
@@ -52,6 +53,19 @@ class Keyring:
     def current(self) -> str:
         """The id of the key that seals."""
         return self.ids[0]
+
+    def check_kept(self, *, always: bool = False) -> None:
+        """Check that what was sealed can be opened after a restart: the file is there.
+
+        Without ``always``, only if it was missed when something was sealed. Errors: ``DatabaseReadOnly``.
+        """
+        if (self._gone or always) and self._seen is not None:
+            self._refresh()
+            if self._gone:
+                raise DatabaseReadOnly(
+                    f"the key file {self.file} is gone: secrets are not stored any more, since they could not"
+                    " be read after the service stops. Restore it from a backup now: the service goes on"
+                )
 
     def add(self) -> str:
         """Put a new key first; its id. Every process that reads this file now seals with it."""
@@ -97,10 +111,15 @@ class Keyring:
     def _refresh(self, *, always: bool = False) -> None:
         try:
             status = self.file.stat()
-        except FileNotFoundError:
-            if self._seen is None:
+        except OSError as error:
+            if self._seen is not None:
+                # The keys in memory still work; what they seal is not committed (`check_kept`).
+                self._gone = True
+                return
+            if isinstance(error, FileNotFoundError):
                 raise KeyMissing("", self.file) from None
-            return  # the keys in memory still work; the next start reports the missing file
+            raise
+        self._gone = False
         seen = (status.st_ino, status.st_mtime_ns, status.st_size)
         if seen == self._seen and not always:
             return

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -26,6 +27,7 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.util.concurrency import await_only, greenlet_spawn, in_greenlet
 
 from vetro.storage.errors import CANNOT_WRITE, DatabaseReadOnly, StorageError
+from vetro.storage.kept_files import COPY, KeptFiles, refuse_overwritten
 
 T = TypeVar("T")
 log = structlog.get_logger(__name__)
@@ -50,7 +52,6 @@ IDLE_READERS = 4
 CACHE_KIB = 1024
 """Pages that a reading connection may cache; the kernel caches the file as well."""
 PATIENCE_SECONDS = 30.0
-_COPY = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
 class ReadingCompiler(SQLiteCompiler):
@@ -221,15 +222,6 @@ class SqliteConnection:
         self.driver.close()
 
 
-def _file_id(path: Path) -> tuple[int, int] | None:
-    """The file (device, inode) at a path; ``None``: there is none, or nobody can say."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 class SqliteFile:
     """The connections to one file: one writes, some read, one reads whether anything was written."""
 
@@ -244,8 +236,7 @@ class SqliteFile:
         self._idle: list[SqliteConnection] = []
         self._slots = asyncio.Semaphore(READERS)
         self._watch: LoopConnection | None = None
-        self._opened: tuple[int, int] | None = None
-        """The file that was opened first."""
+        self._files: KeptFiles | None = None
         self._checkpoint: asyncio.Task[None] | None = None
         #: `LoopConnection.written` when the unit that writes began.
         self._began_at = 0
@@ -254,20 +245,23 @@ class SqliteFile:
         self._restarted = True
 
     def check_kept(self) -> None:
-        """Check that what is written is kept. Errors: ``DatabaseReadOnly``.
-
-        SQLite keeps writing to a file that was deleted or replaced, without an error, and opens the one that
-        has its name now.
-        """
-        if self._opened is not None and self._opened != _file_id(self.path):
-            raise DatabaseReadOnly(
-                f"the database file {self.path} was deleted or replaced while it is in use: nothing is"
-                " stored any more, since it would be lost when the service stops. Copy what is needed"
-                " through the API, stop the service and restore the file from a backup"
-            )
+        """Check that what is written is kept. Errors: ``DatabaseReadOnly`` (`vetro.storage.kept_files`)."""
+        if self._files is not None:
+            self._files.check()
 
     def _open(self) -> LoopConnection:
-        self.check_kept()
+        if self._watch is None:
+            refuse_overwritten(self.path)
+            # It stays open: when the last connection is closed, SQLite removes its files.
+            watch = self._connected()
+            watch.run("PRAGMA query_only=ON")
+            watch.run("PRAGMA schema_version")  # opens the journal
+            self._watch, self._files = watch, KeptFiles(self.path, watch.run)
+        else:
+            self.check_kept()
+        return self._connected()
+
+    def _connected(self) -> LoopConnection:
         connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, factory=LoopConnection
         )
@@ -281,7 +275,6 @@ class SqliteFile:
         except BaseException:
             connection.close()
             raise
-        self._opened = self._opened or _file_id(self.path)
         return connection
 
     def _open_reader(self) -> LoopConnection:
@@ -331,7 +324,8 @@ class SqliteFile:
     def revision(self) -> int:
         """A number that changes with every commit, in this process or another."""
         if self._watch is None:
-            self._watch = self._open_reader()
+            self._open().close()
+            assert self._watch is not None
         return int(self._watch.run("PRAGMA data_version")[0][0])
 
     # Writing; the caller lets one unit in at a time
@@ -372,6 +366,8 @@ class SqliteFile:
         driver = connection.driver
         is_large = driver.written - self._began_at > LARGE_COMMIT_PAGES
         is_due = driver.written > CHECKPOINT_PAGES
+        if is_due and self._checkpoint is None:
+            self._mark(driver)
         if self._restarted or self._is_copied or is_large or is_due:
             # The first commit of a journal waits for the disk, and a large one takes a while. While a
             # checkpoint is due, units that follow each other without a pause let it begin.
@@ -392,11 +388,20 @@ class SqliteFile:
             # there can be none, so it does not grow without end however many units follow each other.
             self._is_copied, self._restarted = False, True
             connection.driver.written = 0
-            await asyncio.to_thread(self._finish_copy, connection.driver)
+            with self._copying():
+                await asyncio.to_thread(self._finish_copy, connection.driver)
+
+    def _copying(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._files is None else self._files.copying()
+
+    def _mark(self, driver: LoopConnection) -> None:
+        if self._files is not None:
+            self._files.mark(driver.run)
 
     async def _copied(self) -> None:
         try:
-            await asyncio.to_thread(self._copy_journal)
+            with self._copying():
+                await asyncio.to_thread(self._copy_journal)
         except (sqlite3.Error, DatabaseReadOnly) as error:
             # What was committed stays in the journal; the next one tries again.
             log.warning("journal_not_copied", file=str(self.path), error=str(error))
@@ -408,13 +413,14 @@ class SqliteFile:
     def _copy_journal(self) -> None:
         connection = self._open()
         try:
-            connection.run(_COPY)
+            connection.run(COPY)
         finally:
             connection.close()
 
     def _finish_copy(self, writer: LoopConnection) -> None:
         try:
-            writer.run(_COPY)
+            self._mark(writer)
+            writer.run(COPY)
         except sqlite3.Error as error:
             log.warning("journal_not_copied", file=str(self.path), error=str(error))
 
@@ -424,20 +430,34 @@ class SqliteFile:
         def work() -> None:
             connection = self._open()
             try:
+                self._mark(connection)
                 for one in statements:
                     connection.run(one)
             finally:
                 connection.close()
 
-        await carried_through(asyncio.to_thread(work))
+        async def copying() -> None:
+            self._open().close()
+            with self._copying():
+                await asyncio.to_thread(work)
+
+        await carried_through(copying())
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; the last one copies the journal into the database."""
         while self._checkpoint is not None:
             await asyncio.wait({self._checkpoint})
+        if self._writer is not None and not self._writer.sync.invalidated:
+            # Without the number it is copied as well: no place (a full disk), or another process writes.
+            with suppress(sqlite3.Error, DatabaseReadOnly):
+                self.check_kept()
+                self._mark(self._writer.driver)
         for connection in (*self._idle, *([self._writer] if self._writer else [])):
             connection.close()
         self._idle, self._writer = [], None
         if self._watch is not None:
             self._watch.close()
             self._watch = None
+        if self._files is not None:
+            self._files.keep_mark()
+            self._files = None

@@ -30,7 +30,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from vetro.storage.errors import DatabaseClosed, StorageError, explain
+from vetro.storage.errors import DatabaseClosed, DatabaseReadOnly, StorageError, explain
+from vetro.storage.keyring import Keyring
 from vetro.storage.prepared import Prepared
 from vetro.storage.sqlite_driver import SqliteConnection, SqliteFile
 from vetro.storage.types import Json
@@ -127,6 +128,7 @@ class Account:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.keyring: Keyring | None = None
         self.closed = False
         self.running = 0
         self.writer = asyncio.Lock()
@@ -145,6 +147,11 @@ class Account:
         self.running -= 1
         if self.closed and not self.running:
             self._none_left.set()
+
+    def check_kept(self) -> None:
+        """Check before a commit that what the unit sealed can be read later. ``DatabaseReadOnly``."""
+        if self.keyring is not None:
+            self.keyring.check_kept()
 
     async def close(self, patience_seconds: float) -> None:
         """Begin no more, and wait for those that run. Errors: ``TimeoutError``, each time."""
@@ -208,7 +215,7 @@ class SqliteWriting:
                 raise
         except BaseException as error:
             account.end_writing(self._task)
-            account.explain(error, reading=False)
+            self._explain(error)
             raise
         self._tx = Transaction(self._connection, read_only=False)
         return self._tx
@@ -218,20 +225,30 @@ class SqliteWriting:
         try:
             if error is not None:
                 connection.rollback()
-                account.explain(error, reading=False)
+                self._explain(error)
                 return
             try:
+                account.check_kept()
                 then = partial(self._deliver, self._tx.notifications)
                 await self._file.commit(connection, then)
             except BaseException:
                 connection.rollback()
                 raise
         except DRIVER_ERRORS as failed:
-            account.explain(failed, reading=False)
+            self._explain(failed)
             raise
         finally:
             account.writer.release()
             account.end_writing(self._task)
+
+    def _explain(self, error: BaseException) -> None:
+        """Raise storage's own error: what became of the files, before what SQLite found in them."""
+        if isinstance(error, DRIVER_ERRORS):
+            try:
+                self._file.check_kept()
+            except DatabaseReadOnly as reason:
+                raise reason from error
+        self._account.explain(error, reading=False)
 
 
 class SqliteReading:
