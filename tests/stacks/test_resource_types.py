@@ -61,8 +61,6 @@ CHANGES = [
      {"network": {"get_resource": "net"}, "fixed_ips": [{"subnet": {"get_resource": "sub"}}]},
      {"network": {"get_resource": "net"}, "fixed_ips": [{"subnet": {"get_resource": "sub"}}],
       "allowed_address_pairs": [{"ip_address": "10.0.0.9/32"}]}, True),
-    ({}, "OS::Neutron::FloatingIP",
-     {"floating_network": "ext-net"}, {"floating_network_id": EXTERNAL_NETWORK}, False),
     ({}, "OS::Neutron::SecurityGroup", {"rules": []}, {"rules": [{"protocol": "icmp"}]}, True),
     ({}, "AWS::EC2::SecurityGroup", {"GroupDescription": "d"},
      {"GroupDescription": "d", "SecurityGroupIngress": [

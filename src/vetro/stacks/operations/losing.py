@@ -25,6 +25,7 @@ from vetro.stacks.resources.security_groups import SecurityGroup
 from vetro.stacks.resources.servers import AwsInstance, Server
 from vetro.stacks.resources.volumes import Volume
 from vetro.stacks.state.records import ResourceRow, StackRow
+from vetro.stacks.template.balancers import SERVER_PROPERTIES
 from vetro.stacks.template.functions import Unknown, used_by
 
 _MACHINES = (Server.name, AwsInstance.name)
@@ -72,6 +73,7 @@ class Losses:
     def __post_init__(self) -> None:
         self.rows = self.stack.resources
         self._types = {row.name: row.type for row in self.rows}
+        self._given = _bodies(self.stack)
         # A machine that has another in its place already is still called as it was.
         known = [(self._kind(row), self._called(row)) for row in self.rows if row.current]
         self._twice = {one for one, count in Counter(known).items() if one[0] and count > 1}
@@ -93,8 +95,9 @@ class Losses:
 
     async def of_removal(self, resources: Collection[str]) -> list[Loss]:
         """What an operation would lose that takes these resources out of the template."""
-        known = _bodies(self.stack)
-        gone = [row for row in self.rows if not row.current or within(row.name, resources, known)]
+        gone = [
+            row for row in self.rows if not row.current or within(row.name, resources, self._given)
+        ]
         return await self._named([(row, _gone(row)) for row in gone], {}, frozenset())
 
     async def of_replaced(
@@ -184,11 +187,13 @@ class Losses:
         """The pool whose load balancer this server is; empty: it is a machine.
 
         By what the pool is written out to (`template.balancers`), as far as it leaves after the server.
+        A machine of such a name has properties of its own, or is itself in the template.
         """
         pool = row.name.removesuffix(".server")
         parts = (self._types.get(f"{pool}.vip"), self._types.get(f"{pool}.access"))
         is_one = pool != row.name and parts == (Port.name, SecurityGroup.name)
-        return pool if is_one else ""
+        is_one = is_one and row.properties.keys() == SERVER_PROPERTIES
+        return pool if is_one and row.name not in self._given else ""
 
     def _is_of_a_machine(self, port: ResourceRow) -> bool:
         """Whether a port was made for a machine: without one an address that was not chosen is nobody's."""
@@ -196,11 +201,10 @@ class Losses:
             return False
         if port.status in _BEING_MADE:
             return True  # nobody has used it
-        wanted = _bodies(self.stack)
         machines = [row for row in self.rows if row.type in _MACHINES]
-        if port.name not in wanted:  # a member's, or one that leaves
+        if port.name not in self._given:  # a member's, or one that leaves
             return any(port.id in row.requires for row in machines)
-        return any(port.name in joined(one) for one in wanted.values())
+        return any(port.name in joined(one) for one in self._given.values())
 
 
 def joined(body: Mapping[str, Json]) -> set[str]:
@@ -285,8 +289,28 @@ def _changes(row: ResourceRow, planned: Planned) -> tuple[ChangedProperty, ...]:
 
 def shown(key: str, value: Json) -> str:
     """A value as people read it; secrets are masked."""
-    said = _text(value if isinstance(value, Unknown) else masked(value, key))
+    said = _text(_wished_words(value) if key == "fixed_ips" else _masked(value, key))
     return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+
+
+def _masked(value: Json, key: str) -> Json:
+    return value if isinstance(value, Unknown) else masked(value, key)
+
+
+def _wished_words(value: Json) -> Json:
+    """The addresses that a port asks for; where it asks for any one of a subnet, that is said."""
+    if not isinstance(value, list):
+        return value or "any"
+    wishes = [
+        entries(one) if isinstance(one, dict) else {"ip_address": one} for one in items(value)
+    ]
+    return [
+        one.get("ip_address") or _any_in(one.get("subnet", one.get("subnet_id"))) for one in wishes
+    ] or "any"
+
+
+def _any_in(subnet: Json) -> str:
+    return f"any in subnet {subnet.reason if isinstance(subnet, Unknown) else subnet}"
 
 
 def _text(value: Json) -> str:
