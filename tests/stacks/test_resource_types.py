@@ -15,7 +15,7 @@ from vetro.stacks import (
     StackStatus,
     TemplateError,
 )
-from vetro.stacks.memory import EXTERNAL_NETWORK, MemoryCompute, MemoryStacks
+from vetro.stacks.memory import MemoryCompute, MemoryStacks
 from vetro.stacks.resources.registry import TYPES
 
 PROJECT = "p"

@@ -19,6 +19,7 @@ from typing import cast
 
 from vetro.stacks.heat.client import HeatClient, StackItem
 from vetro.stacks.heat.first_start import POLICY, SERVER
+from vetro.stacks.heat.named import Named
 from vetro.stacks.heat.written_out import Definition, WrittenOut
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
 from vetro.stacks.model import Json
@@ -85,6 +86,7 @@ class Losing:
     """What Heat has kept."""
     gone: Collection[str] = ()
     """Resources that somebody has removed by hand, and that the update makes again."""
+    names: Named = field(init=False)
     _lost: dict[str, Changes] = field(default_factory=dict[str, Changes], init=False)
     """Why, by resource: what is replaced, and what is written over."""
     _moved: set[str] = field(default_factory=set[str], init=False)
@@ -94,6 +96,17 @@ class Losing:
     _in_place: dict[str, frozenset[str]] = field(
         default_factory=dict[str, frozenset[str]], init=False
     )
+
+    def __post_init__(self) -> None:
+        self.names = Named(self.client.session)
+
+    async def look(self, new: WrittenOut) -> None:
+        """Before what `of_update` has named goes: raises `TemplateError` when something is not there that
+        what comes in its place would be made of."""
+        await self.names.look(
+            new,
+            [one for one in new.resources if one in self._lost or one not in self.old.resources],
+        )
 
     async def of_all(self) -> list[Loss]:
         """What removing the stack would lose."""
@@ -112,6 +125,7 @@ class Losing:
         self, new: WrittenOut, preview: Mapping[str, list[dict[str, Json]]]
     ) -> list[Loss]:
         """What an update would lose. ``preview``: what Heat says of it."""
+        new = await self.names.as_before(self.old, new)
         verdicts = {
             str(one["resource_name"]): verdict
             for verdict, rows in preview.items()

@@ -108,7 +108,7 @@ class Port(ComputeObject):
     ) -> frozenset[str]:
         """An address that is not asked for any more is as good as any other one of its subnet."""
         before, after = items(old.get("fixed_ips")), items(new.get("fixed_ips"))
-        as_good = len(before) == len(after) and all(map(_is_as_good, before, after))
+        as_good = len(before) == len(after) and all(map(is_as_good, before, after))
         same = frozenset({"fixed_ips"}) if as_good else frozenset[str]()
         return super().kept(changed, old, new) | (changed & same)
 
@@ -187,7 +187,7 @@ def _subnet(wish: Mapping[str, Json]) -> Json:
     return wish.get("subnet", wish.get("subnet_id"))
 
 
-def _is_as_good(had: Json, wanted: Json) -> bool:
+def is_as_good(had: Json, wanted: Json) -> bool:
     """Whether what a port has by one wish is what another one asks for."""
     if unknown_in(had) or unknown_in(wanted):
         return False
