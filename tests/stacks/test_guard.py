@@ -822,3 +822,25 @@ async def test_a_gateway_that_is_given_up_is_another_subnet(stacks: StackEngine)
     template["resources"]["sub"]["properties"]["gateway_ip"] = ""
     plan = await stacks.plan(PROJECT, "env", template)
     assert [one.kind.value for one in plan.changes if one.resource == "sub"] == ["replace"]
+
+
+async def test_a_range_of_shared_addresses_is_named_when_it_goes_or_becomes_another(
+    stacks: StackEngine,
+) -> None:
+    """As one address; a subnet of machines alone is not."""
+    template = servers(web={"name": "web"})
+    shared = {"network": {"get_resource": "net"}, "cidr": "10.99.0.0/24", "enable_dhcp": False}
+    template["resources"]["AllowedAddressPairsSubnet-ip"] = {
+        "type": "OS::Neutron::Subnet",
+        "properties": shared,
+    }
+    await stacks.create(PROJECT, "env", template)
+    shared["cidr"] = "10.98.0.0/24"
+    (loss,) = (await refusal(stacks, template)).losses
+    assert loss.text == "replaces address 10.99.0.0/24: cidr 10.99.0.0/24 → 10.98.0.0/24"
+    (loss,) = (await refusal(stacks, servers(web={"name": "web"}))).losses
+    assert loss.text == "removes address 10.99.0.0/24"
+    done = await stacks.update(
+        PROJECT, "env", servers(web={"name": "web"}), may_lose=["address 10.99.0.0/24"]
+    )
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason

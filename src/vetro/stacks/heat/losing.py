@@ -23,10 +23,12 @@ from vetro.stacks.heat.named import Named
 from vetro.stacks.heat.written_out import Definition, WrittenOut
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
 from vetro.stacks.model import Json
-from vetro.stacks.operations.losing import WORDS, joined, shown, within
+from vetro.stacks.operations.losing import SHARED_RANGE, WORDS, joined, shown, within
 from vetro.stacks.template.functions import Unknown, used_by
 
 PORT = "OS::Neutron::Port"
+SUBNET = "OS::Neutron::Subnet"
+"""Those that are ranges of shared addresses."""
 REMOTE = "OS::Heat::Stack"
 ELASTIC = "AWS::ElasticLoadBalancing::LoadBalancer"
 """A balancer that Heat makes of a machine in a stack of its own."""
@@ -48,6 +50,7 @@ _KINDS = {
     "OS::Nova::FloatingIP": LossKind.ADDRESS,
     "AWS::EC2::EIP": LossKind.ADDRESS,
     PORT: LossKind.ADDRESS,
+    SUBNET: LossKind.ADDRESS,
 }
 _AT_NOVA = (SERVER, "AWS::EC2::Instance")
 _AT_ONCE = 8
@@ -228,7 +231,7 @@ class Losing:
         there = [
             one
             for one in there
-            if one.type in _KINDS and one.physical_id and not one.path.startswith(elastic)
+            if _is_kept(one) and one.physical_id and not one.path.startswith(elastic)
         ]
         slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -420,7 +423,8 @@ class Losing:
         if kind is not LossKind.ADDRESS:
             return [given or str(said.get("name") or said.get("display_name") or item.path)]
         if item.type != PORT:
-            return [str(said.get("floating_ip_address") or said.get("ip") or item.path)]
+            shown = (said.get(one) for one in ("floating_ip_address", "ip", "cidr"))
+            return [next((str(one) for one in shown if one), item.path)]
         device = said.get("device_id")
         if device in machines or (not device and self._is_of_a_machine(item.path)):
             return []  # it goes with its machine; or the machine was never made, or is gone
@@ -450,6 +454,12 @@ class Losing:
             wanted = wanted["vip"]
         again = wanted.get("vip_address") or wanted.get("address")
         return [str(has)] if has and has != again else []
+
+
+def _is_kept(item: StackItem) -> bool:
+    """Whether something is lost with a resource."""
+    name = item.path.rpartition(".")[2]
+    return item.type in _KINDS and (item.type != SUBNET or name.startswith(SHARED_RANGE))
 
 
 def _uses(value: Json) -> bool:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vetro.compute.client.calls import FLOATING_IPS, PORTS, VOLUMES
+from vetro.compute.client.calls import FLOATING_IPS, PORTS, SUBNETS, VOLUMES
 from vetro.secrecy import masked
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
@@ -20,6 +20,7 @@ from vetro.stacks.operations.planning import Planned
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.addresses import FloatingIP, NovaFloatingIP
 from vetro.stacks.resources.base import entries, items, text
+from vetro.stacks.resources.networks import Subnet
 from vetro.stacks.resources.ports import Port
 from vetro.stacks.resources.security_groups import SecurityGroup
 from vetro.stacks.resources.servers import AwsInstance, Server
@@ -30,6 +31,9 @@ from vetro.stacks.template.functions import Unknown, used_by
 
 _MACHINES = (Server.name, AwsInstance.name)
 _FLOATING = (FloatingIP.name, NovaFloatingIP.name)
+SHARED_RANGE = "AllowedAddressPairsSubnet-"
+"""What resources of the class library are called that are addresses for several machines (core-library.md
+§3.7). A range of any other subnet is that of its machines."""
 _AT_ONCE = 16
 _LONGEST = 60
 _UNMADE = ("allocated", "creating", "failed", "incomplete")
@@ -103,8 +107,8 @@ class Losses:
     async def of_replaced(
         self, row: ResourceRow, properties: Mapping[str, Json], decision: Decision
     ) -> list[Loss]:
-        """What replacing one machine, volume or floating address would lose."""
-        if self._kind(row) in (None, LossKind.ADDRESS) and row.type not in _FLOATING:
+        """What replacing one machine, volume, floating address or shared range would lose."""
+        if self._kind(row) is None or row.type == Port.name:
             return []
         planned = Planned(row.name, row.type, row, decision, properties)
         return await self._named([(row, planned)], {}, frozenset())
@@ -160,6 +164,9 @@ class Losses:
         if row.type in _FLOATING:
             floating = await self.compute.find(FLOATING_IPS, row.physical_id)
             return [] if floating is None else [floating.address]
+        if row.type == Subnet.name:
+            subnet = await self.compute.find(SUBNETS, row.physical_id)
+            return [] if subnet is None else [subnet.cidr]
         port = await self.compute.find(PORTS, row.physical_id)
         if port is None or port.device_uuid in machines:
             return []
@@ -181,6 +188,8 @@ class Losses:
             return LossKind.BALANCER if self._balancer(row) else LossKind.MACHINE
         if row.type == Volume.name:
             return LossKind.VOLUME
+        if row.type == Subnet.name and row.name.startswith(SHARED_RANGE):
+            return LossKind.ADDRESS
         return LossKind.ADDRESS if row.type in (*_FLOATING, Port.name) else None
 
     def _balancer(self, row: ResourceRow) -> str:
