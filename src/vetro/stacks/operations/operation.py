@@ -154,15 +154,20 @@ class Operation:
         machines = [row for row in self._rows.values() if self._kind_of(row.name).whole_first]
         if not any(self._goes(row, template, evaluation) for row in machines):
             return
-        given = [(name, one.properties.get("name")) for name, one in template.resources.items()]
-        made = {evaluation.known(one) for pair in given for one in pair if one is not None}
+        made = set(template.resources)
+        for one in template.resources.values():
+            with contextlib.suppress(StackError):  # its task will say so
+                name = evaluation.known(one.properties.get("name"))
+                made |= {name} if isinstance(name, str) else set[str]()
+        # Of what is the stack's own nothing is looked for: another operation may not have made it yet.
+        apart = self._evaluation(template, Unknown)
         context = self._context(ResourceRow(name="", type="", physical_id=""))
         seen: set[str] = set()
 
         async def look(name: str) -> None:
             kind = resource_type(template.resources[name].type, name)
             # What has its name from this template may be made, or get this name, before it is needed.
-            known = _hidden(evaluation.known(template.resources[name].properties), made)
+            known = _hidden(apart.known(template.resources[name].properties), made)
             like = repr([known.get(key) for keys in kind.named for key in keys])
             if like not in seen:
                 seen.add(like)
@@ -634,7 +639,7 @@ class Operation:
             self.progress(self.waiting_on or "")
 
 
-def _hidden(value: Json, names: Collection[Json]) -> Json:
+def _hidden(value: Json, names: Collection[str]) -> Json:
     """A value in which these names are not known."""
     if isinstance(value, dict):
         return {key: _hidden(one, names) for key, one in entries(value).items()}
