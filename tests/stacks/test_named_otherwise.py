@@ -142,6 +142,26 @@ async def test_another_spelling_of_the_same_replaces_nothing(case: str) -> None:
         assert [*compute.server_list] == there
 
 
+async def test_a_port_that_asks_for_the_address_that_it_has_stays() -> None:
+    """Another address is another port."""
+    template = servers(web={"networks": [{"port": {"get_resource": "port"}}]})
+    wish: dict[str, Any] = {"subnet": {"get_resource": "sub"}}
+    template["resources"]["port"] = {
+        "type": "OS::Neutron::Port",
+        "properties": {"network": {"get_resource": "net"}, "fixed_ips": [wish]},
+    }
+    stacks = MemoryStacks()
+    await stacks.create(PROJECT, "env", template)
+    there = [*stacks.compute.server_list]
+    ((uuid, port),) = stacks.compute.port_list.items()
+    wish["ip_address"] = port.fixed_ips[0][1]
+    done = await stacks.update(PROJECT, "env", template, may_lose=[])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+    assert ([*stacks.compute.server_list], [*stacks.compute.port_list]) == (there, [uuid])
+    wish["ip_address"] = "10.0.9.99"
+    assert [one.key for one in (await refusal(stacks, template)).losses] == ["machine env-web"]
+
+
 async def test_the_name_of_an_image_that_was_built_again_is_not_what_its_machine_was_made_of() -> (
     None
 ):

@@ -54,6 +54,19 @@ async def groups_named(context: ResourceContext, wanted: Json, made: bool) -> Js
     return sorted(found)
 
 
+def _subnet(wish: Mapping[str, Json]) -> Json:
+    return wish.get("subnet", wish.get("subnet_id"))
+
+
+async def _fixed(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The subnets and addresses that a port has, or that are asked for."""
+    port = await context.compute.find(PORTS, context.physical_id) if made else None
+    if port is not None:
+        return [[subnet, address] for subnet, address in port.fixed_ips]
+    wishes = map(entries, items(wanted))
+    return [[text(_subnet(one)), text(one.get("ip_address"))] for one in wishes]
+
+
 async def _network(context: ResourceContext, wanted: Json, made: bool) -> Json:
     """The network that a port is in; of one that is made, the one that it names."""
     port = await context.compute.find(PORTS, context.physical_id) if made else None
@@ -87,7 +100,11 @@ class Port(ComputeObject):
     properties |= not_served("dns_name", "qos_policy", "propagate_uplink_status", "no_fixed_ips")
     required = (("network", "network_id", "fixed_ips"),)
     spelled = {"network_id": "network"}
-    named = {("network", "network_id"): _network, ("security_groups",): groups_named}
+    named = {
+        ("network", "network_id"): _network,
+        ("fixed_ips",): _fixed,
+        ("security_groups",): groups_named,
+    }
     attributes = frozenset(
         {
             "fixed_ips",
@@ -181,10 +198,6 @@ async def without_ipv4(context: ResourceContext, ports: Sequence[str]) -> bool:
     found = [await context.compute.find(PORTS, port) for port in ports]
     addresses = [ip for port in found if port is not None for _, ip in port.fixed_ips]
     return bool(addresses) and all(":" in ip for ip in addresses)
-
-
-def _subnet(wish: Mapping[str, Json]) -> Json:
-    return wish.get("subnet", wish.get("subnet_id"))
 
 
 def is_as_good(had: Json, wanted: Json) -> bool:
