@@ -269,6 +269,9 @@ class Seen:
         self.volumes = {key: one.name for key, one in compute.volume_list.items()}
         # By uuid: a new one may be given the same address.
         self.floating = {key: one.address for key, one in compute.floating_list.items()}
+        used = {subnet for port in compute.port_list.values() for subnet, _ in port.fixed_ips}
+        # The ranges of shared addresses have no ports.
+        self.ranges = {key: one.cidr for key, one in compute.subnet_list.items() if key not in used}
         self.fixed = {
             address: port.device_uuid
             for port in compute.port_list.values()
@@ -283,6 +286,9 @@ def losses(lab: Any, before: Seen) -> list[str]:
     gone = [before.machines[key] for key in before.machines.keys() - now.machines.keys()]
     volumes = [before.volumes[key] for key in before.volumes.keys() - now.volumes.keys()]
     addresses = {before.floating[key] for key in before.floating.keys() - now.floating.keys()}
+    addresses |= {
+        before.ranges[key] for key in before.ranges.keys() - lab.cloud.compute.subnet_list.keys()
+    }
     for address in before.fixed.keys() - now.fixed.keys():
         device = before.fixed[address]
         if device is None or device in now.machines:

@@ -583,3 +583,50 @@ async def test_a_stack_is_of_one_component(lab: Any) -> None:
     model["Objects"]["applications"].reverse()
     model = await lab.deploy(model)
     assert groups() == ["first", "third"]
+
+
+REGIONS = """
+Name: Greedy
+Extends: std:Application
+Properties:
+  name: {Contract: $.string().notNull()}
+  push: {Contract: $.bool().notNull(), Default: true}
+Methods:
+  deploy:
+    Body:
+      - $region: $this.find(std:Environment).require().regions.get('')
+      - $region.stack.updateTemplate({resources => {mine => {type => 'OS::Neutron::SecurityGroup'}}})
+      - $region.stack.push()
+      - $stack: new(sys:HeatStack, $this, name => $.name)
+      - If: $.push
+        Then:
+          - $stack.setTemplate({resources => {g => {type => 'OS::Neutron::SecurityGroup'}}})
+          - $stack.push()
+        Else:
+          - $stack.delete()
+"""
+
+
+@pytest.mark.parametrize("push", [True, False])
+async def test_a_stack_of_a_region_is_never_a_components(lab: Any, push: bool) -> None:
+    """A program that names it is refused before anything in it is touched, and does not remove it; nor one
+    of another environment, whether that has its stack already or not."""
+    lab.add_class(REGIONS)
+    model = await lab.deploy(lab.environment(networks={}))
+    (mine,) = {row[3] for row in model["Attributes"] if row[2] == "generatedStackName"}
+    other = "murano-RegionOne-" + "0123456789abcdef" * 2
+    for name in (f"murano-{mine}", other):
+        given = lab.application("a", "test.Greedy", name=name, push=push)
+        model = lab.environment(given, networks={})
+        if push:
+            said = await lab.failure(model)
+            assert f"The stack {name} is that of " in said
+            assert "(Greedy a) would take over all that is in it" in said
+            whose = "of this environment" if name != other else "the environment 0123456789abcdef"
+            assert whose in said
+        else:
+            await lab.deploy(model)
+        assert len(lab.cloud.compute.group_list) == 1
+    own = lab.application("a" * 32, "test.Greedy", name="murano-x-" + "a" * 32)
+    await lab.deploy(lab.environment(own, networks={}))
+    assert len(lab.cloud.compute.group_list) == 2

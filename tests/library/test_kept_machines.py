@@ -267,6 +267,19 @@ async def test_an_address_that_machines_share_is_named_before_it_goes(lab: Any) 
     await lab.deploy(model)
 
 
+async def test_a_range_that_machines_share_is_named_before_it_goes(lab: Any) -> None:
+    """When it is taken out and the machines stay."""
+    model = await built(lab, "site")
+    (site,) = model["Objects"]["applications"]
+    site["others"] = [one for one in site["others"] if one["?"]["id"] != "range"]
+    site["machines"][0]["sharedIps"] = ["shared"]
+    lab.may_lose = []
+    await lab.run(model, {"object_id": "env", "method": "deploy", "args": {}})
+    assert [one.key for one in lab.services.refused.losses] == ["address 10.99.0.0/24"]
+    lab.may_lose = ["address 10.99.0.0/24"]
+    await lab.deploy(model)
+
+
 def changes(lab: Any) -> list[str]:
     """What was changed in the cloud since this was asked before."""
     return [one for one in lab.calls() if one not in ("place", "release", "wait_turn")]

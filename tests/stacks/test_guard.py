@@ -620,6 +620,45 @@ async def test_a_load_balancer_is_called_one() -> None:
     ]
 
 
+async def test_a_virtual_address_that_is_not_written_any_more_stays() -> None:
+    """The balancer has one of that subnet; in another subnet it is told in words that it is any one there."""
+    stacks = MemoryStacks()
+    await stacks.create(PROJECT, "env", balanced())
+    there, ports = [*stacks.compute.server_list], [*stacks.compute.port_list]
+    without = balanced()
+    del without["resources"]["pool"]["properties"]["vip"]["address"]
+    done = await stacks.update(PROJECT, "env", without, may_lose=[])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+    assert ([*stacks.compute.server_list], [*stacks.compute.port_list]) == (there, ports)
+    without["resources"]["sub2"] = copy.deepcopy(without["resources"]["subnet"])
+    without["resources"]["sub2"]["properties"]["cidr"] = "10.0.8.0/24"
+    without["resources"]["pool"]["properties"]["subnet_id"] = {"get_resource": "sub2"}
+    said = [one.text for one in (await refusal(stacks, without)).losses]
+    assert said[1] == ("replaces address 10.0.9.200: address 10.0.9.200 → any in subnet sub2")
+
+
+async def test_a_machine_that_is_called_like_the_server_of_a_pool_is_a_machine() -> None:
+    """Beside a port and a security group that are called like a pool's as well; also while its removal is
+    repeated."""
+    stacks = MemoryStacks()
+    template = servers(**{"x.server": {"networks": [{"port": {"get_resource": "x.vip"}}]}})
+    template["resources"] |= {
+        "x.vip": {
+            "type": "OS::Neutron::Port",
+            "properties": {"network": {"get_resource": "net"}},
+            "depends_on": "sub",
+        },
+        "x.access": {"type": "OS::Neutron::SecurityGroup"},
+    }
+    await stacks.create(PROJECT, "env", template)
+    gone = copy.deepcopy(template)
+    del gone["resources"]["x.server"]
+    assert [one.key for one in (await refusal(stacks, gone)).losses] == ["machine env-x.server"]
+    stacks.compute.fail["delete_server"] = ResourceFailure("no")
+    await stacks.update(PROJECT, "env", gone, may_lose=["machine env-x.server"])
+    assert [one.key for one in (await refusal(stacks, gone)).losses] == ["machine env-x.server"]
+
+
 async def test_what_a_removal_would_lose_is_what_the_update_is_refused_for() -> None:
     """Asked before, for each part of a template: machines, balancers, volumes, addresses, groups."""
     stacks = MemoryStacks()
@@ -777,71 +816,6 @@ async def test_a_machine_whose_resource_is_called_otherwise_is_named_with_the_re
     assert loss.text == "replaces machine blog, its data is lost: resource web → shop"
 
 
-SPELLINGS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
-    "no hints": ("web", {}, {"scheduler_hints": {}}),
-    "no volumes": ("web", {}, {"block_device_mapping_v2": []}),
-    "no key pair": ("web", {}, {"key_name": ""}),
-    "no addresses": ("port", {"network": "NET"}, {"network": "NET", "fixed_ips": []}),
-    "the network by its id": ("port", {"network": "NET"}, {"network_id": "NET"}),
-    "the subnet's network by its id": (
-        "sub",
-        {"network": "NET", "cidr": "10.0.9.0/24", "ip_version": 4},
-        {"network_id": "NET", "cidr": "10.0.9.0/24", "ip_version": "4"},
-    ),
-    "no source": ("disk", {"size": 1}, {"size": "1", "source_volid": "", "snapshot_id": ""}),
-    "the external network by its id": (
-        "address",
-        {"floating_network": "ext-net"},
-        {"floating_network_id": "ext-net"},
-    ),
-    "a length as text": ("secret", {"length": 12}, {"length": "12", "salt": ""}),
-    "a private key in words": (
-        "key",
-        {"name": "k", "save_private_key": True},
-        {"name": "k", "save_private_key": "true"},
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SPELLINGS)
-async def test_another_spelling_of_the_same_replaces_nothing(case: str) -> None:
-    """As a new version of a package may write it; nobody is asked, and values that were made stay."""
-    one, old, new = SPELLINGS[case]
-    template = servers(web={"networks": [{"port": {"get_resource": "port"}}]})
-    resources = template["resources"]
-    for name, kind, properties in (
-        ("port", "OS::Neutron::Port", {"network": "NET"}),
-        ("disk", "OS::Cinder::Volume", {"size": 1}),
-        ("address", "OS::Neutron::FloatingIP", {"floating_network": "ext-net"}),
-        ("secret", "OS::Heat::RandomString", {"length": 12}),
-        ("key", "OS::Nova::KeyPair", {"name": "k", "save_private_key": True}),
-    ):
-        resources[name] = {"type": kind, "properties": properties, "depends_on": "sub"}
-
-    def spelled(given: dict[str, Any]) -> dict[str, Any]:
-        result = copy.deepcopy(template)
-        body = result["resources"][one]["properties"]
-        for name in (*old, *new):
-            body.pop(name, None)
-        body |= given
-        for name in ("port", "sub"):
-            properties = result["resources"][name]["properties"]
-            for key, value in properties.items():
-                properties[key] = {"get_resource": "net"} if value == "NET" else value
-        return result
-
-    resources["sub"]["properties"]["network"] = "NET"
-    stacks = MemoryStacks()
-    made = await stacks.create(PROJECT, "env", spelled(old))
-    assert made.status is StackStatus.CREATE_COMPLETE, made.reason
-    for given in (new, old):
-        plan = await stacks.plan(PROJECT, "env", spelled(given))
-        assert [x.kind.value for x in plan.changes if x.resource == "web"] == ["keep"]
-        assert "replace" not in [x.kind.value for x in plan.changes]
-        done = await stacks.update(PROJECT, "env", spelled(given), may_lose=[])
-        assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
-
-
 async def test_a_gateway_that_is_given_up_is_another_subnet(stacks: StackEngine) -> None:
     """An empty text says there is none; no word says the first address."""
     template = servers()
@@ -866,3 +840,25 @@ def test_a_changed_list_says_what_is_not_in_both() -> None:
         == "network a → port: a, tag: b"
     )
     assert ChangedProperty("password", "***", "***").text == "another password"
+
+
+async def test_a_range_of_shared_addresses_is_named_when_it_goes_or_becomes_another(
+    stacks: StackEngine,
+) -> None:
+    """As one address; a subnet of machines alone is not."""
+    template = servers(web={"name": "web"})
+    shared = {"network": {"get_resource": "net"}, "cidr": "10.99.0.0/24", "enable_dhcp": False}
+    template["resources"]["AllowedAddressPairsSubnet-ip"] = {
+        "type": "OS::Neutron::Subnet",
+        "properties": shared,
+    }
+    await stacks.create(PROJECT, "env", template)
+    shared["cidr"] = "10.98.0.0/24"
+    (loss,) = (await refusal(stacks, template)).losses
+    assert loss.text == "replaces address 10.99.0.0/24: cidr 10.99.0.0/24 → 10.98.0.0/24"
+    (loss,) = (await refusal(stacks, servers(web={"name": "web"}))).losses
+    assert loss.text == "removes address 10.99.0.0/24"
+    done = await stacks.update(
+        PROJECT, "env", servers(web={"name": "web"}), may_lose=["address 10.99.0.0/24"]
+    )
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason

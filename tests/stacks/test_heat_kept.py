@@ -722,3 +722,14 @@ async def _names_what_goes(old: dict[str, Any], new: dict[str, Any]) -> None:
         machines = {name for name in named if name[0] == "s"}
         assert gone <= machines, (gone, named)
         assert machines <= gone | over | attributes, (gone, named)
+
+
+async def test_a_range_of_shared_addresses_is_named(bench: Bench) -> None:
+    """A subnet of machines alone is not."""
+    shared = of("OS::Neutron::Subnet", network={"get_resource": "net"}, cidr="10.99.0.0/24")
+    await bench.stacks.create(P, "s", hot({**WHOLE, "AllowedAddressPairsSubnet-ip": shared}))
+    assert await bench.refused(hot(WHOLE)) == ["removes address 10.99.0.0/24"]
+    changed = {**shared, "properties": {**shared["properties"], "cidr": "10.98.0.0/24"}}
+    assert await bench.refused(hot({**WHOLE, "AllowedAddressPairsSubnet-ip": changed})) == [
+        "replaces address 10.99.0.0/24: cidr 10.99.0.0/24 → 10.98.0.0/24"
+    ]

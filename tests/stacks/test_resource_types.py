@@ -15,7 +15,7 @@ from vetro.stacks import (
     StackStatus,
     TemplateError,
 )
-from vetro.stacks.memory import EXTERNAL_NETWORK, MemoryCompute, MemoryStacks
+from vetro.stacks.memory import MemoryCompute, MemoryStacks
 from vetro.stacks.resources.registry import TYPES
 
 PROJECT = "p"
@@ -61,8 +61,10 @@ CHANGES = [
      {"network": {"get_resource": "net"}, "fixed_ips": [{"subnet": {"get_resource": "sub"}}]},
      {"network": {"get_resource": "net"}, "fixed_ips": [{"subnet": {"get_resource": "sub"}}],
       "allowed_address_pairs": [{"ip_address": "10.0.0.9/32"}]}, True),
-    ({}, "OS::Neutron::FloatingIP",
-     {"floating_network": "ext-net"}, {"floating_network_id": EXTERNAL_NETWORK}, False),
+    ({**NETWORK, "p": {"type": "OS::Neutron::Port", "depends_on": "sub",
+                       "properties": {"network": {"get_resource": "net"}}}},
+     "OS::Neutron::FloatingIP", {"floating_network": "ext-net"},
+     {"floating_network": "ext-net", "port_id": {"get_resource": "p"}}, True),
     ({}, "OS::Neutron::SecurityGroup", {"rules": []}, {"rules": [{"protocol": "icmp"}]}, True),
     ({}, "AWS::EC2::SecurityGroup", {"GroupDescription": "d"},
      {"GroupDescription": "d", "SecurityGroupIngress": [

@@ -29,6 +29,8 @@ ACCOUNTS = 256
 RESULT_INTERVAL_SECONDS = 0.2
 #: How often a request that changes nothing is sent when its connection ends.
 ATTEMPTS = 3
+NOTHING, ANYTHING = "", "*"
+"""What a deployment may lose of machines, volumes and addresses."""
 #: Ids of Keystone's other domains.
 _ID = re.compile(r"[0-9a-f]{32}")
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="vetro"'}
@@ -213,8 +215,9 @@ class CatalogApi:
         return str((await self.call(account, "POST", "/environments", {"name": name}))["id"])
 
     async def change(self, account: Account, environment_id: str, method: str, path: str,
-                     body: Json = None) -> None:  # fmt: skip
-        """Change the services in a session of its own and deploy it.
+                     body: Json = None, *, may_lose: str = NOTHING) -> None:  # fmt: skip
+        """Change the services in a session of its own and deploy it. ``may_lose``: what the deployment may
+        take from the machines of the space, as the catalog has it (docs/api-guide.md, losses).
 
         Errors: 400 and 404 for the change, `ConcurrencyError`, 502, 503. Nothing was changed then.
         """
@@ -225,7 +228,8 @@ class CatalogApi:
             raise await self._busy(account, environment_id, error) from error
         try:
             await self.call(account, method, f"{where}/services{path}", body, session=session)
-            await self.call(account, "POST", f"{where}/sessions/{session}/deploy")
+            deploy = f"{where}/sessions/{session}/deploy"
+            await self.call(account, "POST", deploy, params={"mayLose": may_lose})
         except Fault as error:
             try:
                 await self.call(account, "DELETE", f"{where}/sessions/{session}")
@@ -250,7 +254,8 @@ class CatalogApi:
         """Run an action; its result with ``isException``, or ``None`` when it takes too long."""
         where = f"/environments/{segment(environment_id)}/actions"
         try:
-            task = (await self.call(account, "POST", f"{where}/{segment(action)}", {}))["task_id"]
+            path, lost = f"{where}/{segment(action)}", {"mayLose": NOTHING}
+            task = (await self.call(account, "POST", path, {}, params=lost))["task_id"]
         except Forbidden as error:
             raise await self._busy(account, environment_id, error) from error
         until = time.monotonic() + seconds

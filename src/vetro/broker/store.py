@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from sqlalchemy import delete, insert, select, update
 
-from vetro.broker.catalog_api import Account, CatalogApi, ConcurrencyError
+from vetro.broker.catalog_api import ANYTHING, Account, CatalogApi, ConcurrencyError
 from vetro.broker.offers import (
     Json,
     application_in,
@@ -156,7 +156,10 @@ class Broker:
                 await self._forget(instance_id)
                 return True
             try:
-                await self.api.change(account, row.environment_id, "DELETE", f"/{row.object_id}")
+                path = f"/{row.object_id}"
+                await self.api.change(
+                    account, row.environment_id, "DELETE", path, may_lose=ANYTHING
+                )
             except NotFound:
                 await self._forget(instance_id)
                 return True
@@ -179,12 +182,22 @@ class Broker:
                 return None
             return Operation("failed", "The environment is gone. Please correct it manually")
         status = str(found["status"])
-        if status == "pending" and await self._deployed(account, row.environment_id):
-            status = "ready"  # another user opened a session meanwhile
+        is_there = application_in(found, row.object_id) is not None
+        if status == "pending":
+            newest = await self._newest_deployment(account, row.environment_id)
+            if newest.get("state") in ("success", "completed_w_warnings"):
+                status = "ready"  # another user opened a session meanwhile
+            elif refusal := _refusal(newest):
+                if is_there is (row.state == State.DELETING):
+                    return Operation("failed", refusal)
+                status = "ready"  # that was another instance's
         if status == "ready":
             if row.state == State.DELETING:
                 await self._forget(row.id)
                 return None
+            if not is_there:
+                # Others have deployed since: the space is well without it.
+                return Operation("failed", "It was not deployed. Delete it and create it again")
             await self._set(row.id, state=State.CREATED)
             return SUCCEEDED
         if status in ("pending", "deleting", "deploying"):
@@ -193,14 +206,10 @@ class Broker:
             return Operation("failed", f"{status}. Please correct it manually")
         return Operation("unknown", f"The environment is {status}")
 
-    async def _deployed(self, account: Account, environment_id: str) -> bool:
-        """Whether the environment's newest deployment ended well."""
+    async def _newest_deployment(self, account: Account, environment_id: str) -> dict[str, Json]:
+        """The environment's newest deployment; empty: there was none."""
         answer = await self.api.call(account, "GET", f"/environments/{environment_id}/deployments")
-        deployments: list[Json] = answer["deployments"]
-        return deployments[:1] != [] and deployments[0]["state"] in (
-            "success",
-            "completed_w_warnings",
-        )
+        return as_object(next(iter(answer["deployments"]), None))
 
     # Bindings
 
@@ -331,6 +340,12 @@ class Broker:
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             yield
+
+
+def _refusal(deployment: dict[str, Json]) -> str:
+    """Why a deployment was refused before it began: what it would have lost; empty: it was not."""
+    result = as_object(as_object(deployment.get("result")).get("result"))
+    return str(result.get("message") or "") if result.get("losses") else ""
 
 
 def _check_ids(row: Any, service_id: str, plan_id: str) -> None:

@@ -217,6 +217,36 @@ def test_a_pattern_counts_on(pattern: str, taken: set[str], name: str) -> None:
     assert value == [name, name]
 
 
+@pytest.mark.parametrize("pattern", ["w-#", "W-#"])
+def test_a_pattern_that_is_typed_again_keeps_the_name_that_is_there(pattern: str) -> None:
+    """A field shows the name of its one machine; who types the pattern over it renames nothing, also where
+    the name is used twice. Another pattern is another name."""
+    of = form(
+        '!yaql "[generateHostname($.p.text, 1), generateHostname($.p.text, 1)]"'
+        "\n  number: $.p.number"
+    )
+    component = of.build(of.fill({"text": "w-#"}, name="shop"), taken=set())
+    assert component["value"] == ["w-1", "w-1"]
+    taken = {"w-1", "w-2", "x-1"}
+    state = opened(of, component)
+    of.submit("p", {"text": pattern, "number": 7}, state)
+    assert changed(of, component, state, taken=taken) == {**component, "number": 7}
+    state = opened(of, component)
+    of.submit("p", {"text": "x-#"}, state)
+    assert changed(of, component, state, taken=taken)["value"] == ["x-2", "x-2"]
+
+
+def test_more_machines_of_a_pattern_that_is_typed_again_count_on() -> None:
+    """The one that is there stays."""
+    of = form("repeat($node, $.p.number)", NODE)
+    component = of.build(of.fill({"text": "w-#", "number": 1}, name="shop"), taken=set())
+    state = opened(of, component)
+    of.submit("p", {"text": "w-#", "number": 2}, state)
+    after = changed(of, component, state, taken={"w-1", "w-2"})
+    assert after["value"][:1] == component["value"]
+    assert [one["name"] for one in after["value"]] == ["w-1", "w-3"]
+
+
 def test_only_what_was_entered_is_changed() -> None:
     """What others have set, in the component and in its objects, stays as it is to the byte."""
     of = form("$.p.flag.switch($ => $inner, true => null)\n  number: $.p.number", INNER)

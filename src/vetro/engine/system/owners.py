@@ -9,6 +9,7 @@ region, and a definition by another one is refused while the first one lives.
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 from vetro.engine.errors import HeatStackError
@@ -29,6 +30,11 @@ joins when it is merged."""
 INSTANCE = "io.murano.resources.Instance"
 ENVIRONMENT = "io.murano.Environment"
 REGION = "io.murano.CloudRegion"
+GENERATED = "generatedStackName"
+"""The attribute of a region that its stack is named after."""
+PREFIX = "murano-"
+"""Before it, in the name."""
+_OF_ENVIRONMENT = re.compile(rf"{PREFIX}.+-([0-9a-f]{{32}})")
 
 
 class Owners:
@@ -108,6 +114,7 @@ class Holder:
 
     Two objects for one stack each push what they know, so each removes what the other has put there.
     Inside a component that is its author's decision. Of two the first one keeps the stack while it lives.
+    The stack of a region, of this environment or another one, is never a component's.
     """
 
     def __init__(self, ctx: CallContext, stack: str, region: str | None) -> None:
@@ -116,13 +123,18 @@ class Holder:
         self._maker = next((one.this for one in calling_places() if one.this is not None), None)
 
     def take(self, ctx: CallContext) -> None:
-        """Note that the stack is the component's, unless it is another one's.
+        """Note that the stack is the component's, unless it is another one's, or a region's.
 
         Errors: ``HeatStackError`` that names both.
         """
         mine = self._component(ctx)
         if mine is None:
             return
+        if whose := self._region_of(ctx):
+            raise HeatStackError(
+                f"The stack {self._stack} is that of {whose}; {described(mine)} would take over all that is"
+                " in it. Give the application's stack another name"
+            )
         if other := self._other(ctx, mine):
             raise HeatStackError(
                 f"The stack {self._stack} is of {described(other)}; {described(mine)} names it as well, and"
@@ -131,15 +143,35 @@ class Holder:
         self._note(ctx, mine, mine.id)
 
     def is_another(self, ctx: CallContext) -> bool:
-        """Whether another component has the stack, and keeps it."""
+        """Whether another component has the stack, and keeps it, or it is a region's."""
         mine = self._component(ctx)
-        return mine is not None and self._other(ctx, mine) is not None
+        if mine is None:
+            return False
+        return self._other(ctx, mine) is not None or bool(self._region_of(ctx))
 
     def give_up(self, ctx: CallContext) -> None:
         """The stack is gone."""
         mine = self._component(ctx)
         if mine is not None:
             self._note(ctx, mine, None)
+
+    def _region_of(self, ctx: CallContext) -> str:
+        """The region that has a stack of this name, in words; empty: none.
+
+        Of another environment by the name alone: it may have no such stack yet, or one without the tag.
+        """
+        home = services_of(ctx).settings.engine.home_region
+        place = self._region or home
+        for region in ctx.session.objects():
+            if region.is_a(REGION) and (region.get("name") or home) == place:
+                generated: Json = ctx.get_attribute(GENERATED, owner=REGION, of=region)
+                if self._stack == f"{PREFIX}{generated}":
+                    return f"the region {place} of this environment"
+        found = _OF_ENVIRONMENT.fullmatch(self._stack)
+        own = services_of(ctx).environment_id
+        if found is None or found[1] == own or ctx.session.find(found[1]) is not None:
+            return ""
+        return f"a region of the environment {found[1]}"
 
     def _other(self, ctx: CallContext, mine: MuranoObject) -> MuranoObject | None:
         holder: Json = ctx.get_attribute(self._attribute(ctx), of=mine.owner)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from vetro.digits import is_number
@@ -46,11 +46,15 @@ _PROBE = "\1probe\1"
 @dataclass(frozen=True)
 class Readings:
     """``values`` by page and field; ``kept``: fields of which the component has what cannot be read;
-    ``inactive``: fields of parts that the component does not have now."""
+    ``inactive``: fields of parts that the component does not have now; ``hosts``: numbers and the host names
+    that were made with them, of fields that are patterns of names."""
 
     values: dict[Path, Any]
     kept: set[Path]
     inactive: set[Path]
+    hosts: Mapping[Path, Sequence[tuple[object, str]]] = field(
+        default_factory=dict[Path, Sequence[tuple[object, str]]]
+    )
 
 
 def read_back(
@@ -343,7 +347,8 @@ class _Reader:
         kept = {one for one in self.met if one in self.sources and one not in values}
         self.met = set()
         self._meet([self.definition.application, *self.definition.templates.values()])
-        return Readings(values, kept, self.met - kept - set(values))
+        hosts = {path: [one[:2] for one in known] for path, known in self.hosts.items()}
+        return Readings(values, kept, self.met - kept - set(values), hosts)
 
     def _pattern(self, path: Path, known: list[tuple[object, str, bool]]) -> None:
         """The pattern of all names: with ``#`` where their numbers are, if they can become more."""

@@ -9,6 +9,7 @@ The component is the only truth: what the form was filled with before is not kep
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, cast
@@ -140,7 +141,13 @@ def changed(
         state,
         values,
         offers,
-        Ingredients(encrypt=secret, generated=generated, tolerant=is_partly_known, taken=taken),
+        Ingredients(
+            encrypt=secret,
+            generated=generated,
+            tolerant=is_partly_known,
+            taken=taken,
+            hosts=_hosts(form, component, state),
+        ),
     )
     labels = {path: form.field(path).attributes.get("label") or path for path in state.kept}
     return patched(
@@ -150,6 +157,25 @@ def changed(
         generated=generated.values(),
         labels={path: str(one) for path, one in labels.items()},
     )
+
+
+def _hosts(form: Form, component: JsonObject, state: State) -> dict[tuple[str, int], str]:
+    """The host names that the component has, by pattern and number: a pattern that is entered where a name
+    of it is keeps that name, and its machine."""
+    if form.definition.is_old:
+        return {}
+    read = read_back(form.definition, form.pages, component, state.parameters or {})
+    made: dict[tuple[str, int], set[str]] = {}
+    for (page, name), known in read.hosts.items():
+        pattern: object = state.pages.get(page, {}).get(name)
+        if not isinstance(pattern, str) or "#" not in pattern:
+            continue
+        fitting = re.compile("[0-9]+".join(map(re.escape, pattern.split("#"))), re.IGNORECASE)
+        for number, host in known:
+            if isinstance(number, int) and fitting.fullmatch(host):
+                made.setdefault((pattern, number), set()).add(host)
+    # Of several names of one number, which only others can have given, none is that of the number.
+    return {key: names.pop() for key, names in made.items() if len(names) == 1}
 
 
 def _kept_secret(text: str) -> str:

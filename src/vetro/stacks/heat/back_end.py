@@ -264,15 +264,17 @@ class HeatStacks:
         again because somebody has removed it."""
         if may_lose is None or found is None:
             return
-        if body is None:
-            lost = await self._losing(found).of_all()
+        losing = self._losing(found, again)
+        new = None if body is None else written_out(wanted_of(body))
+        if body is None or new is None:
+            lost = await losing.of_all()
         else:
             preview = await self._preview(found.name, place_of_stack(found), body)
-            new = written_out(wanted_of(body))
-            lost = await self._losing(found, again).of_update(new, preview)
-        refused = unnamed(lost, may_lose)
-        if refused:
+            lost = await losing.of_update(new, preview)
+        if refused := unnamed(lost, may_lose):
             raise LossRefused(found.name, refused)
+        if lost and new is not None:
+            await losing.look(new)
 
     def _losing(self, found: Stack, again: Collection[StackItem] = ()) -> Losing:
         """Judges a stack. Errors: `StackBusy`: what an operation that goes on leaves is not known yet."""

@@ -19,13 +19,16 @@ from typing import cast
 
 from vetro.stacks.heat.client import HeatClient, StackItem
 from vetro.stacks.heat.first_start import POLICY, SERVER
+from vetro.stacks.heat.named import Named
 from vetro.stacks.heat.written_out import Definition, WrittenOut
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
 from vetro.stacks.model import Json
-from vetro.stacks.operations.losing import WORDS, changed, joined, shown, within
+from vetro.stacks.operations.losing import SHARED_RANGE, WORDS, changed, joined, shown, within
 from vetro.stacks.template.functions import Unknown, used_by
 
 PORT = "OS::Neutron::Port"
+SUBNET = "OS::Neutron::Subnet"
+"""Those that are ranges of shared addresses."""
 REMOTE = "OS::Heat::Stack"
 ELASTIC = "AWS::ElasticLoadBalancing::LoadBalancer"
 """A balancer that Heat makes of a machine in a stack of its own."""
@@ -47,6 +50,7 @@ _KINDS = {
     "OS::Nova::FloatingIP": LossKind.ADDRESS,
     "AWS::EC2::EIP": LossKind.ADDRESS,
     PORT: LossKind.ADDRESS,
+    SUBNET: LossKind.ADDRESS,
 }
 _AT_NOVA = (SERVER, "AWS::EC2::Instance")
 _AT_ONCE = 8
@@ -85,6 +89,7 @@ class Losing:
     """What Heat has kept."""
     gone: Collection[str] = ()
     """Resources that somebody has removed by hand, and that the update makes again."""
+    names: Named = field(init=False)
     _lost: dict[str, Changes] = field(default_factory=dict[str, Changes], init=False)
     """Why, by resource: what is replaced, and what is written over."""
     _moved: set[str] = field(default_factory=set[str], init=False)
@@ -94,6 +99,17 @@ class Losing:
     _in_place: dict[str, frozenset[str]] = field(
         default_factory=dict[str, frozenset[str]], init=False
     )
+
+    def __post_init__(self) -> None:
+        self.names = Named(self.client.session)
+
+    async def look(self, new: WrittenOut) -> None:
+        """Before what `of_update` has named goes: raises `TemplateError` when something is not there that
+        what comes in its place would be made of."""
+        await self.names.look(
+            new,
+            [one for one in new.resources if one in self._lost or one not in self.old.resources],
+        )
 
     async def of_all(self) -> list[Loss]:
         """What removing the stack would lose."""
@@ -112,6 +128,7 @@ class Losing:
         self, new: WrittenOut, preview: Mapping[str, list[dict[str, Json]]]
     ) -> list[Loss]:
         """What an update would lose. ``preview``: what Heat says of it."""
+        new = await self.names.as_before(self.old, new)
         verdicts = {
             str(one["resource_name"]): verdict
             for verdict, rows in preview.items()
@@ -214,7 +231,7 @@ class Losing:
         there = [
             one
             for one in there
-            if one.type in _KINDS and one.physical_id and not one.path.startswith(elastic)
+            if _is_kept(one) and one.physical_id and not one.path.startswith(elastic)
         ]
         slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -406,7 +423,8 @@ class Losing:
         if kind is not LossKind.ADDRESS:
             return [given or str(said.get("name") or said.get("display_name") or item.path)]
         if item.type != PORT:
-            return [str(said.get("floating_ip_address") or said.get("ip") or item.path)]
+            shown = (said.get(one) for one in ("floating_ip_address", "ip", "cidr"))
+            return [next((str(one) for one in shown if one), item.path)]
         device = said.get("device_id")
         if device in machines or (not device and self._is_of_a_machine(item.path)):
             return []  # it goes with its machine; or the machine was never made, or is gone
@@ -436,6 +454,12 @@ class Losing:
             wanted = wanted["vip"]
         again = wanted.get("vip_address") or wanted.get("address")
         return [str(has)] if has and has != again else []
+
+
+def _is_kept(item: StackItem) -> bool:
+    """Whether something is lost with a resource."""
+    name = item.path.rpartition(".")[2]
+    return item.type in _KINDS and (item.type != SUBNET or name.startswith(SHARED_RANGE))
 
 
 def _uses(value: Json) -> bool:

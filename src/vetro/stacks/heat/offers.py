@@ -62,7 +62,7 @@ async def _listed(session: Session, kind: str) -> tuple[Items | None, str]:
         return [], could_not_be_listed(kind, error)
 
 
-async def _rows(
+async def rows_of(
     session: Session, service: tuple[str, ...] | str, path: str, key: str, **filters: object
 ) -> list[dict[str, Any]]:
     """Every row of a list, page by page."""
@@ -88,7 +88,7 @@ async def _flavors(session: Session) -> Items:
             "disk": one["disk"],
             "vcpus": one["vcpus"],
         }
-        for one in await _rows(session, COMPUTE, "/flavors/detail", "flavors")
+        for one in await rows_of(session, COMPUTE, "/flavors/detail", "flavors")
     ]
 
 
@@ -96,7 +96,7 @@ async def _images(session: Session) -> Items:
     """The images that are marked for applications: those with ``murano_image_info``."""
     found: Items = []
     version = "" if (await session.endpoint("image")).endswith("/v2") else "/v2"
-    for one in await _rows(session, "image", f"{version}/images", "images"):
+    for one in await rows_of(session, "image", f"{version}/images", "images"):
         if one.get("image_type") == "snapshot" or "murano_image_info" not in one:
             continue
         try:
@@ -137,7 +137,7 @@ async def _zones(session: Session) -> Items:
 
 async def _neutron(session: Session, kind: str) -> Items:
     version = "" if (await session.endpoint("network")).endswith("/v2.0") else "/v2.0"
-    return await _rows(session, "network", f"{version}/{kind}", kind.replace("-", "_"))
+    return await rows_of(session, "network", f"{version}/{kind}", kind.replace("-", "_"))
 
 
 async def _networks(session: Session) -> Items:
@@ -167,7 +167,7 @@ async def _volumes(session: Session) -> Items:
         ("/volumes/detail", "volumes", "volume"),
         ("/snapshots/detail", "snapshots", "snapshot"),
     ):
-        for one in await _rows(session, VOLUMES, path, key, status="available"):
+        for one in await rows_of(session, VOLUMES, path, key, status="available"):
             label = f"{one['name'] or one['id']} ({one['size']} GiB)"
             found.append({"value": one["id"], "label": label, "kind": kind})
     return found
@@ -175,7 +175,7 @@ async def _volumes(session: Session) -> Items:
 
 async def _dns_zones(session: Session) -> Items:
     version = "" if (await session.endpoint("dns")).endswith("/v2") else "/v2"
-    rows = await _rows(session, "dns", f"{version}/zones", "zones")
+    rows = await rows_of(session, "dns", f"{version}/zones", "zones")
     return [{"value": one["name"], "label": one["name"]} for one in rows]
 
 

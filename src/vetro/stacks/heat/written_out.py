@@ -45,7 +45,7 @@ class Definition:
         return frozenset(
             key
             for key in {*self.properties, *new.properties}
-            if _plain(self.properties.get(key)) != _plain(new.properties.get(key))
+            if plain(self.properties.get(key)) != plain(new.properties.get(key))
             or (self.around != new.around and has_call(new.properties.get(key)))
         )
 
@@ -137,12 +137,12 @@ def has_call(value: Json) -> bool:
     return isinstance(value, list) and any(has_call(one) for one in cast("list[Json]", value))
 
 
-def _plain(value: Json) -> Json:
+def plain(value: Json) -> Json:
     """A value as Heat compares it: what a property's type makes of 1 and "1" is the same."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in cast("dict[str, Json]", value).items()}
+        return {key: plain(one) for key, one in cast("dict[str, Json]", value).items()}
     if isinstance(value, list):
-        return [_plain(one) for one in cast("list[Json]", value)]
+        return [plain(one) for one in cast("list[Json]", value)]
     if isinstance(value, bool):
         return str(value).lower()
     return None if value is None else str(value)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from vetro.stacks.errors import brief
 from vetro.stacks.model import ChangeKind, Json, StackStatus
-from vetro.stacks.resources.base import Property, ResourceType, flag, text
+from vetro.stacks.resources.base import (
+    Property,
+    ResourceContext,
+    ResourceType,
+    flag,
+    text,
+    unknown_in,
+)
 from vetro.stacks.state.records import ResourceRow
 from vetro.stacks.template.functions import Unknown
 
@@ -32,11 +39,16 @@ class Decision:
 
 
 def decide(
-    row: ResourceRow | None, type_name: str, kind: ResourceType, properties: Mapping[str, Json]
+    row: ResourceRow | None,
+    type_name: str,
+    kind: ResourceType,
+    properties: Mapping[str, Json],
+    renamed: frozenset[str] = frozenset(),
 ) -> Decision:
     """Compare a resource's row with its evaluated properties.
 
-    `properties` may hold `Unknown` values (when planning); those count as different.
+    `properties` may hold `Unknown` values (when planning); those count as different. `renamed`: properties
+    that are known to name what the resource has.
     """
     if row is None:
         return Decision(ChangeKind.CREATE, "it is new")
@@ -45,7 +57,7 @@ def decide(
     if row.status is StackStatus.CREATE_FAILED:
         return Decision(ChangeKind.REPLACE, f"its creation had failed: {row.reason}")
     different = changed_properties(kind, row.properties, properties)
-    kept = kind.kept(different, row.properties, properties)
+    kept = kind.kept(different, row.properties, properties) | (different & renamed)
     changed = different - kept
     if row.status is StackStatus.CREATE_IN_PROGRESS:
         if changed:
@@ -61,7 +73,9 @@ def decide(
         again = frozenset(key for key in properties if kind.properties[key].update)
         return Decision(ChangeKind.UPDATE, "its last change failed", again, kept=kept)
     if not changed and kept:
-        return Decision(ChangeKind.KEEP, f"{_list(kept)}: read at the first start only", kept=kept)
+        at_first = all(kind.properties[key].first_start for key in kept)
+        why = "read at the first start only" if at_first else "the resource has it already"
+        return Decision(ChangeKind.KEEP, f"{_list(kept)}: {why}", kept=kept)
     if not changed:
         return Decision(ChangeKind.KEEP, "nothing changed")
     reason = _because(row.properties, properties, changed)
@@ -69,6 +83,22 @@ def decide(
     if kind.changed_in_place(changed) and row.claim is not None:
         return Decision(ChangeKind.UPDATE, reason, changed, kept=kept)
     return Decision(ChangeKind.REPLACE, reason, changed)
+
+
+async def judge(
+    row: ResourceRow | None,
+    type_name: str,
+    kind: ResourceType,
+    properties: Mapping[str, Json],
+    context: Callable[[ResourceRow], ResourceContext],
+) -> Decision:
+    """`decide`, with a look at what is named: nothing is replaced because its image, its network or its key
+    pair is named by the id instead of the name."""
+    decision = decide(row, type_name, kind, properties)
+    if row is None or decision.kind is not ChangeKind.REPLACE or not decision.changed:
+        return decision
+    renamed = await kind.renamed(context(row), decision.changed, row.properties, properties)
+    return decide(row, type_name, kind, properties, renamed) if renamed else decision
 
 
 def _list(names: frozenset[str]) -> str:
@@ -135,7 +165,7 @@ def _any(value: Any) -> Any:
 def _because(old: Mapping[str, Json], new: Mapping[str, Json], changed: frozenset[str]) -> str:
     parts: list[str] = []
     for key in sorted(changed):
-        unknown = _unknown_in(new.get(key))
+        unknown = unknown_in(new.get(key))
         if unknown is not None:
             parts.append(f"{key} depends on {unknown.reason}")
         elif key not in old:
@@ -145,18 +175,3 @@ def _because(old: Mapping[str, Json], new: Mapping[str, Json], changed: frozense
         else:
             parts.append(f"{key} changes from {brief(old[key], 40)} to {brief(new[key], 40)}")
     return "; ".join(parts)
-
-
-def _unknown_in(value: object) -> Unknown | None:
-    if isinstance(value, Unknown):
-        return value
-    inner: list[object] = []
-    if isinstance(value, Mapping):
-        inner = [*value.values()]
-    elif isinstance(value, list):
-        inner = [*value]
-    for one in inner:
-        found = _unknown_in(one)
-        if found is not None:
-            return found
-    return None

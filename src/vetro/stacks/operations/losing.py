@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from vetro.compute.client.calls import FLOATING_IPS, PORTS, VOLUMES
+from vetro.compute.client.calls import FLOATING_IPS, PORTS, SUBNETS, VOLUMES
 from vetro.secrecy import masked
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
@@ -20,15 +20,20 @@ from vetro.stacks.operations.planning import Planned
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.addresses import FloatingIP, NovaFloatingIP
 from vetro.stacks.resources.base import entries, items, text
+from vetro.stacks.resources.networks import Subnet
 from vetro.stacks.resources.ports import Port
 from vetro.stacks.resources.security_groups import SecurityGroup
 from vetro.stacks.resources.servers import AwsInstance, Server
 from vetro.stacks.resources.volumes import Volume
 from vetro.stacks.state.records import ResourceRow, StackRow
+from vetro.stacks.template.balancers import SERVER_PROPERTIES
 from vetro.stacks.template.functions import Unknown, used_by
 
 _MACHINES = (Server.name, AwsInstance.name)
 _FLOATING = (FloatingIP.name, NovaFloatingIP.name)
+SHARED_RANGE = "AllowedAddressPairsSubnet-"
+"""What resources of the class library are called that are addresses for several machines (core-library.md
+§3.7). A range of any other subnet is that of its machines."""
 _AT_ONCE = 16
 _LONGEST = 60
 _UNMADE = ("allocated", "creating", "failed", "incomplete")
@@ -72,6 +77,7 @@ class Losses:
     def __post_init__(self) -> None:
         self.rows = self.stack.resources
         self._types = {row.name: row.type for row in self.rows}
+        self._given = _bodies(self.stack)
         # A machine that has another in its place already is still called as it was.
         known = [(self._kind(row), self._called(row)) for row in self.rows if row.current]
         self._twice = {one for one, count in Counter(known).items() if one[0] and count > 1}
@@ -93,15 +99,16 @@ class Losses:
 
     async def of_removal(self, resources: Collection[str]) -> list[Loss]:
         """What an operation would lose that takes these resources out of the template."""
-        known = _bodies(self.stack)
-        gone = [row for row in self.rows if not row.current or within(row.name, resources, known)]
+        gone = [
+            row for row in self.rows if not row.current or within(row.name, resources, self._given)
+        ]
         return await self._named([(row, _gone(row)) for row in gone], {}, frozenset())
 
     async def of_replaced(
         self, row: ResourceRow, properties: Mapping[str, Json], decision: Decision
     ) -> list[Loss]:
-        """What replacing one machine, volume or floating address would lose."""
-        if self._kind(row) in (None, LossKind.ADDRESS) and row.type not in _FLOATING:
+        """What replacing one machine, volume, floating address or shared range would lose."""
+        if self._kind(row) is None or row.type == Port.name:
             return []
         planned = Planned(row.name, row.type, row, decision, properties)
         return await self._named([(row, planned)], {}, frozenset())
@@ -157,6 +164,9 @@ class Losses:
         if row.type in _FLOATING:
             floating = await self.compute.find(FLOATING_IPS, row.physical_id)
             return [] if floating is None else [floating.address]
+        if row.type == Subnet.name:
+            subnet = await self.compute.find(SUBNETS, row.physical_id)
+            return [] if subnet is None else [subnet.cidr]
         port = await self.compute.find(PORTS, row.physical_id)
         if port is None or port.device_uuid in machines:
             return []
@@ -178,17 +188,21 @@ class Losses:
             return LossKind.BALANCER if self._balancer(row) else LossKind.MACHINE
         if row.type == Volume.name:
             return LossKind.VOLUME
+        if row.type == Subnet.name and row.name.startswith(SHARED_RANGE):
+            return LossKind.ADDRESS
         return LossKind.ADDRESS if row.type in (*_FLOATING, Port.name) else None
 
     def _balancer(self, row: ResourceRow) -> str:
         """The pool whose load balancer this server is; empty: it is a machine.
 
         By what the pool is written out to (`template.balancers`), as far as it leaves after the server.
+        A machine of such a name has properties of its own, or is itself in the template.
         """
         pool = row.name.removesuffix(".server")
         parts = (self._types.get(f"{pool}.vip"), self._types.get(f"{pool}.access"))
         is_one = pool != row.name and parts == (Port.name, SecurityGroup.name)
-        return pool if is_one else ""
+        is_one = is_one and row.properties.keys() == SERVER_PROPERTIES
+        return pool if is_one and row.name not in self._given else ""
 
     def _is_of_a_machine(self, port: ResourceRow) -> bool:
         """Whether a port was made for a machine: without one an address that was not chosen is nobody's."""
@@ -196,11 +210,10 @@ class Losses:
             return False
         if port.status in _BEING_MADE:
             return True  # nobody has used it
-        wanted = _bodies(self.stack)
         machines = [row for row in self.rows if row.type in _MACHINES]
-        if port.name not in wanted:  # a member's, or one that leaves
+        if port.name not in self._given:  # a member's, or one that leaves
             return any(port.id in row.requires for row in machines)
-        return any(port.name in joined(one) for one in wanted.values())
+        return any(port.name in joined(one) for one in self._given.values())
 
 
 def joined(body: Mapping[str, Json]) -> set[str]:
@@ -294,8 +307,28 @@ def changed(key: str, old: Json, new: Json) -> ChangedProperty:
 
 def shown(key: str, value: Json) -> str:
     """A value as people read it; secrets are masked."""
-    said = _text(value if isinstance(value, Unknown) else masked(value, key))
+    said = _text(_wished_words(value) if key == "fixed_ips" else _masked(value, key))
     return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+
+
+def _masked(value: Json, key: str) -> Json:
+    return value if isinstance(value, Unknown) else masked(value, key)
+
+
+def _wished_words(value: Json) -> Json:
+    """The addresses that a port asks for; where it asks for any one of a subnet, that is said."""
+    if not isinstance(value, list):
+        return value or "any"
+    wishes = [
+        entries(one) if isinstance(one, dict) else {"ip_address": one} for one in items(value)
+    ]
+    return [
+        one.get("ip_address") or _any_in(one.get("subnet", one.get("subnet_id"))) for one in wishes
+    ] or "any"
+
+
+def _any_in(subnet: Json) -> str:
+    return f"any in subnet {subnet.reason if isinstance(subnet, Unknown) else subnet}"
 
 
 def _text(value: Json) -> str:

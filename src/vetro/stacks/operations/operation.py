@@ -25,11 +25,19 @@ from vetro.stacks.flavors import Flavor
 from vetro.stacks.losses import LossRefused, unnamed
 from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackFailure, StackStatus
 from vetro.stacks.operations.attached_volumes import AttachedVolumes
-from vetro.stacks.operations.changes import Decision, decide
+from vetro.stacks.operations.changes import Decision, decide, judge
 from vetro.stacks.operations.losing import Losses
 from vetro.stacks.operations.wholly import stop
 from vetro.stacks.resources import resource_type
-from vetro.stacks.resources.base import PlacementGroup, Relation, ResourceContext, ResourceType
+from vetro.stacks.resources.base import (
+    PlacementGroup,
+    Relation,
+    ResourceContext,
+    ResourceType,
+    entries,
+    items,
+    unknown_in,
+)
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
@@ -95,6 +103,9 @@ class Operation:
         self._wanted = frozenset(template.resources)
         self._left = [row for row in self.stack.resources if not row.current]
         self._attached = AttachedVolumes(template, evaluation)
+        await self._look(template)
+        if self.failure is not None:
+            return {}
         await self._release(template)
         kept = await self._keep(template, evaluation)
         restored = {name for name in kept if self._kind_of(name).restores}
@@ -135,6 +146,53 @@ class Operation:
             reference=reference or self._reference,
             attribute=self._attribute,
         )
+
+    async def _look(self, template: Template) -> None:
+        """Look at what the template's new resources name before a machine goes that makes way for them: what
+        is not there ends the operation, and nothing is lost for it."""
+        evaluation = self._evaluation(template, self._foreseen)
+        machines = [row for row in self._rows.values() if self._kind_of(row.name).whole_first]
+        if not any(self._goes(row, template, evaluation) for row in machines):
+            return
+        made = set(template.resources)
+        for one in template.resources.values():
+            with contextlib.suppress(StackError):  # its task will say so
+                name = evaluation.known(one.properties.get("name"))
+                made |= {name} if isinstance(name, str) else set[str]()
+        # Of what is the stack's own nothing is looked for: another operation may not have made it yet.
+        apart = self._evaluation(template, Unknown)
+        context = self._context(ResourceRow(name="", type="", physical_id=""))
+        seen: set[str] = set()
+
+        async def look(name: str) -> None:
+            kind = resource_type(template.resources[name].type, name)
+            # What has its name from this template may be made, or get this name, before it is needed.
+            known = _hidden(apart.known(template.resources[name].properties), made)
+            like = repr([known.get(key) for keys in kind.named for key in keys])
+            if like not in seen:
+                seen.add(like)
+                await kind.look(context, known)
+
+        for name in template.order:
+            row = self._rows.get(name)
+            is_new = row is None or self._goes(row, template, evaluation)
+            if is_new and self.failure is None:
+                await self._guarded(name, look)
+
+    def _goes(self, row: ResourceRow, template: Template, evaluation: Evaluation) -> bool:
+        """Whether a resource leaves, or is replaced for a reason that is known before anything is made."""
+        wanted = template.resources.get(row.name)
+        if wanted is None:
+            return True
+        try:
+            properties = evaluation.known(wanted.properties)
+        except StackError:
+            return False  # its task will say so
+        decision = decide(row, wanted.type, resource_type(wanted.type, row.name), properties)
+        unknown = bool(decision.changed) and all(
+            unknown_in(properties.get(key)) for key in decision.changed
+        )
+        return decision.kind is ChangeKind.REPLACE and not unknown
 
     async def _release(self, template: Template) -> None:
         """Remove first what holds something that new resources may take: a volume's former attachment.
@@ -216,10 +274,10 @@ class Operation:
             kind.check_needs(wanted.name, properties, await self.doors.offered(self.compute))
         requires = self._requires(wanted)
         row = self._rows.get(wanted.name)
-        decision = decide(row, wanted.type, kind, properties)
+        decision = await judge(row, wanted.type, kind, properties, self._context)
         if decision.kept and row is not None:
             _log.info(
-                "kept_as_first_started",
+                "kept_as_made",
                 stack=self.stack.name,
                 resource=wanted.name,
                 properties=sorted(decision.kept),
@@ -238,6 +296,8 @@ class Operation:
         else:
             if row is not None:
                 await self._refuse_loss(row, properties, decision)
+                if kind.delete_first:
+                    await kind.look(self._context(row), properties)
                 await self._abandon(row)
                 if kind.delete_first:
                     await self._delete(row)
@@ -577,6 +637,15 @@ class Operation:
     def _report_progress(self) -> None:
         if self.progress is not None:
             self.progress(self.waiting_on or "")
+
+
+def _hidden(value: Json, names: Collection[str]) -> Json:
+    """A value in which these names are not known."""
+    if isinstance(value, dict):
+        return {key: _hidden(one, names) for key, one in entries(value).items()}
+    if isinstance(value, list):
+        return [_hidden(one, names) for one in items(value)]
+    return Unknown(value) if isinstance(value, str) and value in names else value
 
 
 def describe(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from vetro.stacks.doors import Doors
 from vetro.stacks.errors import StackError
 from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Change, ChangeKind, Json
-from vetro.stacks.operations.changes import Decision, decide
+from vetro.stacks.operations.changes import Decision, judge
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import ResourceContext, ResourceType
 from vetro.stacks.state.records import ResourceRow, StackRow
@@ -94,7 +94,7 @@ class Planner:
                 if row is None:
                     self._new[name] = Unknown(name)
                 continue
-            decision = decide(row, wanted.type, kind, properties)
+            decision = await judge(row, wanted.type, kind, properties, self._context)
             self._wanted[name] = properties
             if row is None or decision.kind in (ChangeKind.CREATE, ChangeKind.REPLACE):
                 self._new[name] = self._id_of_new(name, kind, properties)

@@ -18,7 +18,7 @@ from vetro.stacks.resources.base import (
     not_served,
     text,
 )
-from vetro.stacks.resources.networks import find_network
+from vetro.stacks.resources.networks import external_network_named, find_network
 
 
 class FloatingIP(ComputeObject):
@@ -40,6 +40,7 @@ class FloatingIP(ComputeObject):
     properties |= not_served("dns_name", "dns_domain")
     required = (("floating_network", "floating_network_id"),)
     spelled = {"floating_network_id": "floating_network"}
+    named = {("floating_network", "floating_network_id"): external_network_named}
     attributes = frozenset(
         {
             "floating_ip_address",
@@ -146,6 +147,7 @@ class NovaFloatingIP(ComputeObject):
     kind = FLOATING_IPS
     properties = {"pool": Property()}
     attributes = frozenset({"ip", "pool"})
+    named = {("pool",): external_network_named}
 
     async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewFloatingIp:
         pool = properties.get("pool")

@@ -16,7 +16,7 @@ import difflib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, cast
 
 import msgspec
 
@@ -35,6 +35,8 @@ from vetro.stacks.flavors import Flavor
 from vetro.stacks.model import Json
 from vetro.stacks.template.functions import Unknown, function_of
 
+Finding: TypeAlias = "Callable[[ResourceContext, Json, bool], Awaitable[Json]]"
+"""Finds what a property names, by its name or its id: `ResourceType.named`."""
 Shown: TypeAlias = dict[str, Json] | None
 """The attributes of a resource by name; None: it is not there."""
 
@@ -145,6 +147,11 @@ class ResourceType:
     """Groups of properties; one of each group must be given."""
     spelled: ClassVar[Mapping[str, str]] = {}
     """Other names of properties, each with the name that counts when both are given."""
+    named: ClassVar[Mapping[tuple[str, ...], Finding]] = {}
+    """Properties that name something which must be there, in all their spellings, and what finds it.
+
+    It is given the property's value and whether that is the resource's own, and returns the same for each
+    way to name the same. Raises `ResourceFailure` for what is not there."""
     delete_first: ClassVar[bool] = False
     """When replaced, the old one must go before the new one can be made."""
     needs: ClassVar[str] = ""
@@ -217,6 +224,38 @@ class ResourceType:
         """Those of the changed properties whose new values concern a new resource only: the resource keeps
         the values that it was made with. `new` may hold `Unknown` values."""
         return frozenset(key for key in changed if self.properties[key].first_start)
+
+    async def renamed(
+        self,
+        context: ResourceContext,
+        changed: frozenset[str],
+        old: Mapping[str, Json],
+        new: Mapping[str, Json],
+    ) -> frozenset[str]:
+        """Those of the changed properties that name in other words what the resource has already.
+
+        `new` may hold `Unknown` values."""
+        same: set[str] = set()
+        for keys, find in self.named.items():
+            before, after = _first(old, keys), _first(new, keys)
+            if changed.isdisjoint(keys) or None in (before, after) or unknown_in(after):
+                continue
+            if sum(key in new for key in keys) > 1:
+                continue  # which of them is meant is for people to say
+            try:
+                if await find(context, before, True) == await find(context, after, False):
+                    same |= changed & set(keys)
+            except ResourceFailure:
+                continue  # the operation says what is not there
+        return frozenset(same)
+
+    async def look(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        """Raises `ResourceFailure` when something is not there that creation would need, as far as it is
+        known: `properties` may hold `Unknown` values."""
+        for keys, find in self.named.items():
+            value = _first(properties, keys)
+            if value and not unknown_in(value):
+                await find(context, value, False)
 
     def takes(self, properties: Mapping[str, Json]) -> tuple[str, ...] | None:
         """What only one resource can have and that has no uuid of its own; None: nothing."""
@@ -328,6 +367,22 @@ class StackOnly(ResourceType):
 
     async def delete(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         return
+
+
+def unknown_in(value: object) -> Unknown | None:
+    """The first value that is not known yet of a value; None: all is known."""
+    if isinstance(value, Unknown):
+        return value
+    inner: list[object] = []
+    if isinstance(value, Mapping):
+        inner = [*cast("Mapping[object, object]", value).values()]
+    elif isinstance(value, list):
+        inner = [*cast("list[object]", value)]
+    return next((found for one in inner if (found := unknown_in(one)) is not None), None)
+
+
+def _first(properties: Mapping[str, Json], keys: tuple[str, ...]) -> Json:
+    return next((properties[key] for key in keys if properties.get(key) is not None), None)
 
 
 def text(value: Json, default: str = "") -> str:

@@ -27,6 +27,7 @@ from vetro.stacks.resources.base import (
 
 UNKNOWN = "unknown"
 """The state of a server while its node is silent: it may run."""
+_IMAGE = "image_uuid"
 _NOT_THERE = ("missing", "failed", "destroyed", "incomplete", "allocated", "creating")
 """States of a server that was made and has to be made again, or whose making goes on."""
 
@@ -77,6 +78,13 @@ class Machine(ResourceType):
         )
 
 
+async def image_named(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The uuid of an image, or of that which a machine was made of: its name may have become another
+    image's (`ResourceType.named`). Raises `ResourceFailure`."""
+    noted = context.data.get(_IMAGE) if made else None
+    return noted or (await context.compute.image(context.project_id, text(wanted))).uuid
+
+
 def _state(found: Vm | None) -> str:
     """The state of a machine that was made; one that nobody knows any more is missing."""
     return (found.state or "") if found is not None else "missing"
@@ -101,10 +109,13 @@ async def make(
     async with group.lock if group is not None else contextlib.nullcontext():
         spec = replace(spec, locality=_locality(group))
         placement = await compute.place(spec)
-        if context.data.get("host") != placement.host:
-            await context.save(
-                {**context.data, "host": placement.host, "host_name": placement.host_name}
-            )
+        noted: dict[str, Json] = {
+            "host": placement.host,
+            "host_name": placement.host_name,
+            _IMAGE: spec.image.uuid,
+        }
+        if {**context.data, **noted} != context.data:
+            await context.save({**context.data, **noted})
     where = placement.host_name or placement.host
     try:
         context.say(f"its turn on {where}")

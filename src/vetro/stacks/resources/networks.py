@@ -30,6 +30,40 @@ _MAPPED = ipaddress.IPv6Network("::/8")
 _STATIC = "instances get their IPv6 addresses with their configuration; leave it out"
 
 
+async def find_network(context: ResourceContext, wanted: str, external: bool = False) -> str:
+    """The uuid of a network given by name or uuid. Raises `ResourceFailure`.
+
+    A uuid is not looked up: the compute service refuses an unknown one.
+    """
+    if is_uuid(wanted):
+        return wanted
+    matching: list[str] = []
+    for network in await context.compute.all(NETWORKS, context.project_id):
+        if network.name == wanted and (network.external or not external):
+            matching.append(network.uuid)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise ResourceFailure(f"There are {len(matching)} networks called {wanted!r}; give its id")
+    raise ResourceFailure(f"There is no network {wanted!r}")
+
+
+async def network_named(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The uuid of a network that is there (`ResourceType.named`). Raises `ResourceFailure`."""
+    return await _there(context, await find_network(context, text(wanted)), wanted)
+
+
+async def external_network_named(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The same for a network that floating addresses are taken from."""
+    return await _there(context, await find_network(context, text(wanted), external=True), wanted)
+
+
+async def _there(context: ResourceContext, found: str, wanted: Json) -> str:
+    if await context.compute.find(NETWORKS, found) is None:
+        raise ResourceFailure(f"There is no network {text(wanted)!r}")
+    return found
+
+
 class Net(ComputeObject):
     """`OS::Neutron::Net`."""
 
@@ -99,6 +133,7 @@ class Subnet(ComputeObject):
     properties |= not_served("subnetpool", "prefixlen", "segment")
     required = (("network", "network_id"), ("cidr",))
     spelled = {"network_id": "network"}
+    named = {("network", "network_id"): network_named}
     attributes = frozenset(
         {
             "allocation_pools",
@@ -265,21 +300,3 @@ def _interface(properties: Mapping[str, Json]) -> tuple[str, str]:
         text(properties.get("router", properties.get("router_id"))),
         text(properties.get("subnet", properties.get("subnet_id"))),
     )
-
-
-async def find_network(context: ResourceContext, wanted: str, external: bool = False) -> str:
-    """The uuid of a network given by name or uuid. Raises `ResourceFailure`.
-
-    A uuid is not looked up: the compute service refuses an unknown one.
-    """
-    if is_uuid(wanted):
-        return wanted
-    matching: list[str] = []
-    for network in await context.compute.all(NETWORKS, context.project_id):
-        if network.name == wanted and (network.external or not external):
-            matching.append(network.uuid)
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        raise ResourceFailure(f"There are {len(matching)} networks called {wanted!r}; give its id")
-    raise ResourceFailure(f"There is no network {wanted!r}")

@@ -20,8 +20,57 @@ from vetro.stacks.resources.base import (
     items,
     not_served,
     text,
+    unknown_in,
 )
-from vetro.stacks.resources.networks import find_network
+from vetro.stacks.resources.networks import find_network, network_named
+
+
+async def find_groups(context: ResourceContext, wanted: Json) -> list[str]:
+    """Security groups given by name or uuid as uuids. An unknown name is an error."""
+    names = [text(one) for one in items(wanted)]
+    if all(is_uuid(name) for name in names):
+        return names
+    groups = await context.compute.all(SECURITY_GROUPS, context.project_id)
+    known = {one.uuid: one.name for one in groups}
+    found: list[str] = []
+    for name in names:
+        matching = [name] if name in known else [u for u, n in known.items() if n == name]
+        if not matching:
+            raise ResourceFailure(f"There is no security group {name!r}")
+        if len(matching) > 1:
+            raise ResourceFailure(
+                f"There are {len(matching)} security groups called {name!r}; give its id"
+            )
+        found.extend(matching)
+    return found
+
+
+async def groups_named(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The uuids of security groups that are there (`ResourceType.named`). Raises `ResourceFailure`."""
+    found = await find_groups(context, wanted)
+    for one in found:
+        if await context.compute.find(SECURITY_GROUPS, one) is None:
+            raise ResourceFailure(f"There is no security group {one!r}")
+    return sorted(found)
+
+
+def _subnet(wish: Mapping[str, Json]) -> Json:
+    return wish.get("subnet", wish.get("subnet_id"))
+
+
+async def _fixed(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The subnets and addresses that a port has, or that are asked for."""
+    port = await context.compute.find(PORTS, context.physical_id) if made else None
+    if port is not None:
+        return [[subnet, address] for subnet, address in port.fixed_ips]
+    wishes = map(entries, items(wanted))
+    return [[text(_subnet(one)), text(one.get("ip_address"))] for one in wishes]
+
+
+async def _network(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The network that a port is in; of one that is made, the one that it names."""
+    port = await context.compute.find(PORTS, context.physical_id) if made else None
+    return await network_named(context, wanted, made) if port is None else port.network_uuid
 
 
 class Port(ComputeObject):
@@ -51,6 +100,11 @@ class Port(ComputeObject):
     properties |= not_served("dns_name", "qos_policy", "propagate_uplink_status", "no_fixed_ips")
     required = (("network", "network_id", "fixed_ips"),)
     spelled = {"network_id": "network"}
+    named = {
+        ("network", "network_id"): _network,
+        ("fixed_ips",): _fixed,
+        ("security_groups",): groups_named,
+    }
     attributes = frozenset(
         {
             "fixed_ips",
@@ -66,10 +120,19 @@ class Port(ComputeObject):
         }
     )
 
+    def kept(
+        self, changed: frozenset[str], old: Mapping[str, Json], new: Mapping[str, Json]
+    ) -> frozenset[str]:
+        """An address that is not asked for any more is as good as any other one of its subnet."""
+        before, after = items(old.get("fixed_ips")), items(new.get("fixed_ips"))
+        as_good = len(before) == len(after) and all(map(is_as_good, before, after))
+        same = frozenset({"fixed_ips"}) if as_good else frozenset[str]()
+        return super().kept(changed, old, new) | (changed & same)
+
     async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewPort:
         wishes = [entries(one) for one in items(properties.get("fixed_ips"))]
         named = properties.get("network", properties.get("network_id"))
-        subnets = [text(one.get("subnet", one.get("subnet_id"))) for one in wishes]
+        subnets = [text(_subnet(one)) for one in wishes]
         wanted = text(named) if named is not None else await _network_of(context, subnets)
         return NewPort(
             uuid=context.physical_id,
@@ -77,10 +140,7 @@ class Port(ComputeObject):
             network_uuid=await find_network(context, wanted),
             name=text(properties.get("name"), f"{context.stack_name}-{context.name}"),
             fixed_ips=[
-                AddressWish(
-                    subnet_uuid=one.get("subnet", one.get("subnet_id")), ip=one.get("ip_address")
-                )
-                for one in wishes
+                AddressWish(subnet_uuid=_subnet(one), ip=one.get("ip_address")) for one in wishes
             ],
             security_groups=await find_groups(context, properties.get("security_groups")),
             port_security=flag(properties.get("port_security_enabled"), True),
@@ -140,24 +200,13 @@ async def without_ipv4(context: ResourceContext, ports: Sequence[str]) -> bool:
     return bool(addresses) and all(":" in ip for ip in addresses)
 
 
-async def find_groups(context: ResourceContext, wanted: Json) -> list[str]:
-    """Security groups given by name or uuid as uuids. An unknown name is an error."""
-    names = [text(one) for one in items(wanted)]
-    if all(is_uuid(name) for name in names):
-        return names
-    groups = await context.compute.all(SECURITY_GROUPS, context.project_id)
-    known = {one.uuid: one.name for one in groups}
-    found: list[str] = []
-    for name in names:
-        matching = [name] if name in known else [u for u, n in known.items() if n == name]
-        if not matching:
-            raise ResourceFailure(f"There is no security group {name!r}")
-        if len(matching) > 1:
-            raise ResourceFailure(
-                f"There are {len(matching)} security groups called {name!r}; give its id"
-            )
-        found.extend(matching)
-    return found
+def is_as_good(had: Json, wanted: Json) -> bool:
+    """Whether what a port has by one wish is what another one asks for."""
+    if unknown_in(had) or unknown_in(wanted):
+        return False
+    before, after = entries(had), entries(wanted)
+    address = after.get("ip_address")
+    return _subnet(before) == _subnet(after) and address in (None, before.get("ip_address"))
 
 
 def _allowed(properties: Mapping[str, Json]) -> list[str]:

@@ -28,9 +28,16 @@ from vetro.stacks.resources.base import (
     text,
 )
 from vetro.stacks.resources.configs import rewritten, with_authorized_key, with_config
-from vetro.stacks.resources.machines import UNKNOWN, Machine, group_of, label_of, remove
-from vetro.stacks.resources.networks import find_network
-from vetro.stacks.resources.ports import find_groups, without_ipv4
+from vetro.stacks.resources.machines import (
+    UNKNOWN,
+    Machine,
+    group_of,
+    image_named,
+    label_of,
+    remove,
+)
+from vetro.stacks.resources.networks import find_network, network_named
+from vetro.stacks.resources.ports import find_groups, groups_named, without_ipv4
 
 USER_DATA_KEY = "user-data"
 AUTHORIZED_KEYS_KEY = "root_authorized_keys"
@@ -39,6 +46,52 @@ FOR_DEPLOYMENTS = "SOFTWARE_CONFIG"
 _STATUSES = {"running": "ACTIVE", UNKNOWN: "UNKNOWN"}
 """States in Nova's words; others are `SHUTOFF`."""
 _NO_VOLUMES = "use block_device_mapping_v2"
+
+
+async def _flavor(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """A flavor, which has a name only."""
+    find_flavor(context.flavors, text(wanted))
+    return text(wanted)
+
+
+async def _key(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The public key of a key pair."""
+    key = await context.compute.public_key(text(wanted), project_id=context.project_id)
+    if key is None:
+        raise ResourceFailure(f"There is no key pair {text(wanted)!r}")
+    return key
+
+
+async def _subnet(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The network of a subnet."""
+    found = await context.compute.find(SUBNETS, text(wanted))
+    if found is None:
+        raise ResourceFailure(f"There is no subnet {text(wanted)!r}")
+    return found.network_uuid
+
+
+async def _networks(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """What a server is plugged into: ports, or networks with the addresses that are asked for."""
+    found: list[Json] = []
+    for one in map(entries, items(wanted)):
+        named = one.get("network", one.get("uuid"))
+        if one.get("port"):
+            if await context.compute.find(PORTS, text(one["port"])) is None:
+                raise ResourceFailure(f"There is no port {text(one['port'])!r}")
+            found.append(text(one["port"]))
+            continue
+        subnet = text(one.get("subnet"))
+        if named is None:
+            named = await _subnet(context, subnet, made)
+        network = await network_named(context, named, made)
+        found.append([network, subnet, text(one.get("fixed_ip"))])
+    return found
+
+
+async def _hints(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The hints, whose server group is one of the stack."""
+    group_of(context, {"scheduler_hints": wanted})
+    return wanted
 
 
 class Server(Machine):
@@ -72,6 +125,14 @@ class Server(Machine):
     }
     properties |= not_served("admin_user", "reservation_id", "diskConfig", "deployment_swift_data")
     required = (("flavor",), ("image", "block_device_mapping_v2"))
+    named = {
+        ("image",): image_named,
+        ("flavor",): _flavor,
+        ("key_name",): _key,
+        ("networks",): _networks,
+        ("security_groups",): groups_named,
+        ("scheduler_hints",): _hints,
+    }
     attributes = frozenset(
         {
             "addresses",
@@ -193,6 +254,14 @@ class AwsInstance(Machine):
         "RamDiskId", "SourceDestCheck", "NovaSchedulerHints", "Tenancy",
     )  # fmt: skip
     required = (("ImageId",), ("InstanceType",))
+    named = {
+        ("ImageId",): image_named,
+        ("InstanceType",): _flavor,
+        ("KeyName",): _key,
+        ("SubnetId",): _subnet,
+        ("SecurityGroups",): groups_named,
+        ("SecurityGroupIds",): groups_named,
+    }
     attributes = frozenset(
         {
             "PublicIp",
@@ -341,9 +410,7 @@ async def _customer_metadata(
         given = user_data if isinstance(user_data, str) else text(user_data)
         result[USER_DATA_KEY] = await context.config_text(given)
     if key_name:
-        key = await context.compute.public_key(text(key_name), project_id=context.project_id)
-        if key is None:
-            raise ResourceFailure(f"There is no key pair {text(key_name)!r}")
+        key = text(await _key(context, key_name, False))
         result[AUTHORIZED_KEYS_KEY] = key
         result[USER_DATA_KEY] = with_authorized_key(
             result.get(USER_DATA_KEY, ""), key, context.physical_id

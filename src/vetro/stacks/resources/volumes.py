@@ -16,6 +16,7 @@ from vetro.stacks.resources.base import (
     Shown,
     entries,
     flag,
+    is_uuid,
     not_served,
     text,
 )
@@ -27,6 +28,15 @@ _SOURCES = {
     "backup_id": "backup",
     "source_volid": "volume",
 }
+
+
+async def _image(context: ResourceContext, wanted: Json, made: bool) -> Json:
+    """The uuid of the image that a volume is made of."""
+    volume = await context.compute.find(VOLUMES, context.physical_id) if made else None
+    source = volume.source if volume is not None else None
+    if source is not None and source.kind == "image" and is_uuid(source.uuid):
+        return source.uuid
+    return (await context.compute.image(context.project_id, text(wanted))).uuid
 
 
 class Volume(ComputeObject):
@@ -51,6 +61,7 @@ class Volume(ComputeObject):
     }
     properties |= not_served("imageRef", "multiattach")
     required = (("size",),)
+    named = {("image",): _image}
     attributes = frozenset({"attachments_list", "attachments", "size", "status", "name"})
 
     async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewVolume:

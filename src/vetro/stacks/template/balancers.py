@@ -29,6 +29,8 @@ BALANCING = "Vetro::LoadBalancer::Balancing"
 """The type of `web.balancing`: templates do not name it."""
 IMAGE, FLAVOR = "vetro-balancer", "m1.micro"
 """What balancers run on, unless settings name others."""
+SERVER_PROPERTIES = frozenset({"image", "flavor", "networks", "user_data_format"})
+"""All that `web.server` is given."""
 _ADDRESSES = {
     "OS::Nova::Server": "first_address",
     "AWS::EC2::Instance": "PrivateIp",
