@@ -124,6 +124,19 @@ async def test_what_an_edit_would_lose_is_refused_named_and_changes_nothing(
     assert guarded.servers["other"] == servers["other"]
 
 
+async def test_an_image_named_by_its_id_is_not_asked_about(guarded: Guarded) -> None:
+    """Two words for one image lose nothing: no question, and the machine stays."""
+    await guarded.create(blog("a"))
+    servers = guarded.servers
+    uuid = guarded.compute.images["debian"].uuid
+    session = await guarded.edit(
+        lambda objects: objects["services"][0]["instance"].update(image=uuid)
+    )
+    result = await guarded.deploy(session, may_lose=[])
+    assert not result["isException"], result
+    assert guarded.servers == servers
+
+
 def swap(objects: Any) -> None:
     """Two machines change their host names."""
     first, second, *_ = (one["instance"] for one in objects["services"])

@@ -249,6 +249,14 @@ class Stacks(Protocol):
         Raises `StackBusy` while an operation goes on."""
         ...
 
+    async def would_lose_with(
+        self, project_id: str, name: str, template: Mapping[str, Json]
+    ) -> list[Loss]:
+        """What an update to this template would lose; parameters and files stay. Touches nothing.
+
+        Raises `StackBusy` while an operation goes on."""
+        ...
+
     async def plan(
         self,
         project_id: str,

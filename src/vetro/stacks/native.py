@@ -245,6 +245,21 @@ class StackEngine:
         found = await self._store.find(project_id, name)
         return [] if found is None else await self._losses(found).of_removal(resources)
 
+    async def would_lose_with(
+        self, project_id: str, name: str, template: Mapping[str, Json]
+    ) -> list[Loss]:
+        """See `Stacks.would_lose_with`."""
+        found = await self._store.find(project_id, name)
+        if found is None:
+            return []
+        parsed = await self._check(
+            template,
+            parameters=found.parameters,
+            files=found.files,
+            environment=found.environment,
+        )
+        return await self._lost_by(found, parsed)
+
     async def plan(
         self,
         project_id: str,
@@ -276,24 +291,29 @@ class StackEngine:
         """
         if may_lose is None:
             return
-        losses = self._losses(found)
-        if wanted is None:
-            lost = await losses.of_all()
-        else:
-            planner = Planner(
-                wanted,
-                found,
-                found.project_id,
-                found.name,
-                snapshot_of(self._compute, found.project_id),
-                self._doors,
-                self._settings.flavors,
-                forgiving=True,  # the operation says what is wrong with it
-            )
-            lost = await losses.of_plan(await planner.planned())
+        lost = (
+            await self._losses(found).of_all()
+            if wanted is None
+            else await self._lost_by(found, wanted)
+        )
         refused = unnamed(lost, may_lose)
         if refused:
             raise LossRefused(found.name, refused)
+
+    async def _lost_by(self, found: StackRow, wanted: Template) -> list[Loss]:
+        """What an update to `wanted` would lose. Raises `StackBusy`."""
+        losses = self._losses(found)
+        planner = Planner(
+            wanted,
+            found,
+            found.project_id,
+            found.name,
+            snapshot_of(self._compute, found.project_id),
+            self._doors,
+            self._settings.flavors,
+            forgiving=True,  # the operation says what is wrong with it
+        )
+        return await losses.of_plan(await planner.planned())
 
     def _losses(self, found: StackRow) -> Losses:
         if found.status.in_progress:

@@ -174,6 +174,16 @@ def changes(
     return found
 
 
+def written(old: Parts, new: Parts) -> JsonObject:
+    """The new values of what differs, by property, if all of it is names or ids before and after: two words
+    may name one thing."""
+    changed = {key: (items, new[key]) for key, items in old.items() if items != new[key]}
+    plain = all(
+        items and isinstance(items[0].value, str) for both in changed.values() for items in both
+    )
+    return {key: wanted[0].value for key, (_, wanted) in changed.items()} if plain else {}
+
+
 def _template(key: str, items: list[Item]) -> Json:
     """The value of a property; ``None`` without one."""
     if not items:

@@ -22,6 +22,7 @@ from vetro.engine.worker.asked_of_stacks import (
     changes,
     group_name,
     is_existing,
+    written,
 )
 from vetro.environments import EngineTask, Machine
 from vetro.json_values import Json, JsonObject
@@ -41,6 +42,8 @@ class _Going:
     stays: bool = True
     """Whether its object is in both models. What a program has made is in the later one only if it is kept
     there; the engine may know better."""
+    written: JsonObject = field(default_factory=dict[str, Json])
+    """The new values of the properties that are changed, if each of them is a name or an id."""
 
 
 @dataclass
@@ -93,6 +96,7 @@ async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models,
     bodies = cast("JsonObject", there.get("resources") or there.get("Resources") or {})
     networks = await _named_networks(services, models)
     going = [*models.going(bodies, networks)]
+    going = await _without_renamed(going, services, name, there)
     if not going:
         return
     why = {one.resources[0]: one.changes for one in going if one.changes}
@@ -105,6 +109,25 @@ async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models,
         if one.resource in certain:
             found.certain.add(one.key)
             found.stack = name
+
+
+async def _without_renamed(
+    going: list[_Going], services: EngineServices, name: str, template: JsonObject
+) -> list[_Going]:
+    """Without what has already what it is to have: its image or key pair is named in other words."""
+    if not any(one.written for one in going):
+        return going
+    key = "resources" if "resources" in template else "Resources"
+    wanted = dict(cast("JsonObject", template[key]))
+    for one in going:
+        if one.written:
+            body = cast("JsonObject", wanted[one.resources[0]])
+            old = cast("JsonObject", body["properties"])
+            wanted[one.resources[0]] = {**body, "properties": {**old, **one.written}}
+    changed = {**template, key: wanted}
+    found = await services.stacks.would_lose_with(services.project_id, name, changed)
+    lost = {loss.resource for loss in found}
+    return [one for one in going if not one.written or one.resources[0] in lost]
 
 
 async def _named_networks(services: EngineServices, models: _Models) -> dict[str, str]:
@@ -186,7 +209,8 @@ class _Models:
         lost = [one for one in floating if one not in self.after.floating(named)]
         lost = [one for one in lost if bodies[one].get("type") in FLOATING]
         if why:
-            yield _Going(resources if moved else [server, *lost], (*why,))
+            new_values = {} if moved or lost else written(*parts)
+            yield _Going(resources if moved else [server, *lost], (*why,), written=new_values)
         elif lost:
             yield _Going(lost)
 
@@ -199,9 +223,10 @@ class _Models:
             if new is None:
                 yield _Going([resource], stays=False)
                 continue
-            why = changes(self.before.volume(node), self.after.volume(new), bodies[resource])
+            parts = self.before.volume(node), self.after.volume(new)
+            why = changes(*parts, bodies[resource])
             if why:
-                yield _Going([resource], (*why,))
+                yield _Going([resource], (*why,), written=written(*parts))
 
     def _groups(self, bodies: JsonObject) -> Iterator[str]:
         """The server groups that are to have another policy."""

@@ -252,6 +252,25 @@ class HeatStacks:
         known: Json = found.template.get("resources") or found.template.get("Resources") or {}
         return await self._losing(found).of_removal(resources, known)
 
+    async def would_lose_with(
+        self, project_id: str, name: str, template: Mapping[str, Json]
+    ) -> list[Loss]:
+        """See `Stacks.would_lose_with`."""
+        found = await self._kept(project_id, name)
+        if found is None:
+            return []
+        body = body_of(
+            template,
+            {
+                "parameters": found.parameters,
+                "files": found.files,
+                "environment": found.environment,
+                "tags": found.tags,
+            },
+        )
+        preview = await self._preview(found.name, place_of_stack(found), body)
+        return await self._losing(found).of_update(written_out(wanted_of(body)), preview)
+
     async def _guard(
         self,
         found: Stack | None,
