@@ -696,9 +696,11 @@ async def test_what_a_removal_would_lose_is_what_the_update_is_refused_for() -> 
             assert asked == []
             continue
         assert asked == [one.text for one in (await refusal(stacks, less)).losses]
+        assert asked == [x.text for x in await stacks.would_lose_with(PROJECT, "env", less)]
         assert asked
     assert compute.calls == []
     assert await stacks.would_lose(PROJECT, "absent", ["web"]) == []
+    assert await stacks.would_lose_with(PROJECT, "absent", template) == []
 
 
 async def test_a_stack_that_was_changed_since_it_was_judged_is_busy(

@@ -339,9 +339,12 @@ async def test_what_a_removal_would_lose_is_what_the_update_is_refused_for(bench
         left = {one: body for one, body in whole.items() if one not in names}
         asked = [one.text for one in await bench.stacks.would_lose(P, "s", names)]
         assert asked
-        assert asked == await bench.refused(hot(left or MORE), files=FILES)
+        wanted = hot(left or MORE)
+        assert asked == await bench.refused(wanted, files=FILES)
+        assert asked == [one.text for one in await bench.stacks.would_lose_with(P, "s", wanted)]
     assert await bench.stacks.would_lose(P, "s", ["net", "absent"]) == []
     assert await bench.stacks.would_lose(P, "absent", ["web"]) == []
+    assert await bench.stacks.would_lose_with(P, "absent", hot(whole)) == []
 
 
 async def test_the_address_of_a_port_that_no_machine_was_made_for_is_named(bench: Bench) -> None:
