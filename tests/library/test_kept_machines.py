@@ -252,6 +252,38 @@ async def foreseen(lab: Any, model: Any) -> LossRefused | None:
     return known
 
 
+@pytest.mark.parametrize(
+    ("app", "object_", "name", "value"),
+    [
+        ("plain", "alone", "image", "nowhere"),
+        ("plain", "alone", "keyname", "nobody's"),
+    ],
+)
+async def test_what_cannot_be_made_takes_nothing_away_and_the_way_back_asks_nothing(
+    lab: Any, app: str, object_: str, name: str, value: Any
+) -> None:
+    """Also with all that may be lost: what is missing is looked up before the former one goes."""
+    model = await built(lab, app)
+    before, seen = copy.deepcopy(model), Seen(lab)
+    found(model, object_)[name] = value
+    known = await foreseen(lab, model)
+    assert known is not None
+    lab.may_lose = [one.key for one in known.losses]
+    reply = await lab.run(model, {"object_id": "env", "method": "deploy", "args": {}})
+    assert reply.is_exception
+    assert losses(lab, seen) == []
+    failed = reply.model
+    found(failed, object_)[name] = found(before, object_)[name]
+    await nothing_is_lost(lab, failed)
+
+
+async def test_a_network_that_is_named_twice_is_joined_once(lab: Any) -> None:
+    """It costs no machine, and nobody is asked for one."""
+    model = await built(lab, "nets")
+    found(model, "joined")["networks"]["customNetworks"].append("any")
+    await nothing_is_lost(lab, model)
+
+
 async def test_an_address_that_machines_share_is_named_before_it_goes(lab: Any) -> None:
     """Its own and the floating one, when it is taken out and the machines stay."""
     model = await built(lab, "site")

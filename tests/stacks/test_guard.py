@@ -159,6 +159,34 @@ async def test_each_property_that_replaces_what_holds_data_is_named(kind: str) -
         assert said in loss.text
 
 
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        ("AWS::EC2::Instance", {"ImageId": "nowhere"}),
+        ("AWS::EC2::Instance", {"ImageId": "vetro-balancer", "SecurityGroups": ["nobody's"]}),
+        ("OS::Cinder::Volume", {"image": "nowhere"}),
+        ("OS::Cinder::Volume", {"source_volid": "nowhere"}),
+    ],
+)
+async def test_what_cannot_be_replaced_is_kept(
+    stacks: StackEngine, compute: MemoryCompute, kind: str, missing: dict[str, Any]
+) -> None:
+    """Also when it may be lost: what the new one is made of is looked up first, and the way back is free."""
+    template = changed()
+    body = {"type": kind, "properties": OTHERS[kind][0], "depends_on": ["ri-1"]}
+    template["resources"]["one"] = body
+    await stacks.create(PROJECT, "env", template)
+    there = [*compute.server_list, *compute.volume_list]
+    other = copy.deepcopy(template)
+    other["resources"]["one"]["properties"] |= missing
+    lost = [one.key for one in (await refusal(stacks, other)).losses]
+    failed = await stacks.update(PROJECT, "env", other, may_lose=lost)
+    assert failed.status is StackStatus.UPDATE_FAILED
+    back = await stacks.update(PROJECT, "env", template, may_lose=[])
+    assert back.status is StackStatus.UPDATE_COMPLETE
+    assert [*compute.server_list, *compute.volume_list] == there
+
+
 async def test_a_resource_that_cannot_be_judged_now_is_left_to_the_operation(
     stacks: StackEngine, compute: MemoryCompute, monkeypatch: pytest.MonkeyPatch
 ) -> None:

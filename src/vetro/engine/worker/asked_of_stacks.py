@@ -123,7 +123,11 @@ class Side:
         if given.get("useFlatNetwork"):
             found.append(ours.get("flat"))
         found += _list(given.get("customNetworks"))
-        return [one for one in map(self._object, found) if one]
+        joined: list[JsonObject] = []
+        for one in map(self._object, found):
+            if one and one not in joined:  # a second time it is joined as before
+                joined.append(one)
+        return joined
 
     def _devices(self, given: Json) -> Iterator[Item]:
         for one in map(_map, _list(given)):

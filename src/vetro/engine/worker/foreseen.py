@@ -96,6 +96,9 @@ async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models,
     bodies = cast("JsonObject", there.get("resources") or there.get("Resources") or {})
     networks = await _named_networks(services, models)
     going = [*models.going(bodies, networks)]
+    if stack.status.failed:
+        # Its template was wished, and what is there may be as before: a change may lead back to that.
+        going = [one for one in going if not one.changes]
     going = await _without_renamed(going, services, name, there)
     if not going:
         return

@@ -296,8 +296,7 @@ class Operation:
         else:
             if row is not None:
                 await self._refuse_loss(row, properties, decision)
-                if kind.delete_first:
-                    await kind.look(self._context(row), properties)
+                await kind.look(self._context(row), properties)
                 await self._abandon(row)
                 if kind.delete_first:
                     await self._delete(row)

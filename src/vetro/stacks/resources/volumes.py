@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from vetro.compute.client.calls import VOLUMES
 from vetro.compute.wire import NewVolume, VolumeSource
 from vetro.stacks.compute_service.port import BLOCK_STORAGE
+from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.resources.base import (
     ComputeObject,
     Json,
@@ -19,6 +20,7 @@ from vetro.stacks.resources.base import (
     is_uuid,
     not_served,
     text,
+    unknown_in,
 )
 
 #: What a volume is made of: the property that names it, and what the service calls it.
@@ -63,6 +65,13 @@ class Volume(ComputeObject):
     required = (("size",),)
     named = {("image",): _image}
     attributes = frozenset({"attachments_list", "attachments", "size", "status", "name"})
+
+    async def look(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
+        await super().look(context, properties)
+        source = properties.get("source_volid")
+        known = source and not unknown_in(source)
+        if known and await context.compute.find(VOLUMES, text(source)) is None:
+            raise ResourceFailure(f"There is no volume {text(source)!r}")
 
     async def new(self, context: ResourceContext, properties: Mapping[str, Json]) -> NewVolume:
         return NewVolume(
