@@ -11,6 +11,7 @@ import pytest
 
 from vetro.environments.checking import Before, check_model
 from vetro.environments.model import find_action, walk
+from vetro.environments.model_forms import FORMS, form_problem
 from vetro.http import BadRequest, NotFound
 
 Api = Any  # the fixture of conftest.py
@@ -366,14 +367,8 @@ async def test_every_id_that_is_taken_can_be_addressed(api: Api) -> None:
 NETWORK: Body = {"?": {"type": "o.N"}, "name": "n"}
 NETWORKS: list[tuple[Any, bool]] = [
     *((value, False) for value in ([], "x", 5, {}, {"environment": NETWORK}, {"flat": None})),
-    *(
-        ({"environment": value, "flat": None}, False)
-        for value in (None, 5, "id", {}, {"name": "n"})
-    ),
-    *(
-        ({"environment": NETWORK, "flat": value}, False)
-        for value in ("x", 5, [], {}, {"name": "n"})
-    ),
+    *(({"environment": value, "flat": None}, False) for value in (5, [], {}, {"name": "n"})),
+    *(({"environment": NETWORK, "flat": value}, False) for value in (5, [], {}, {"name": "n"})),
     *(
         ({"environment": {**NETWORK, key: value}, "flat": None}, False)
         for key, value in (
@@ -435,6 +430,42 @@ def test_what_was_wrong_can_be_left_and_mended() -> None:
     model["services"].append({"?": {"type": "org.App", "id": "c/d"}})
     with pytest.raises(BadRequest, match="services/1/"):
         check_model(model, before)
+
+
+async def test_a_new_environment_may_have_no_network_of_its_own(api: Api) -> None:
+    """Or the id of one that a component has: programs have both, and a deployment writes them so."""
+    for number, one in enumerate((None, "lan")):
+        body = {"name": f"e{number}", "defaultNetworks": {"environment": one, "flat": None}}
+        made = (await api.call("POST", "/environments", body)).json()
+        path = f"/environments/{made['id']}/model"
+        session = await api.session(made["id"])
+        patch = [{"op": "add", "path": "/more", "value": 1}]
+        assert (await api.call("PATCH", path, patch, session=session, type=PATCH)).status == 200
+        root = (await api.call("GET", path, session=session)).json()
+        assert root["defaultNetworks"] == body["defaultNetworks"]
+
+
+def test_of_two_mistakes_in_a_header_each_can_be_mended() -> None:
+    """The second was there before, too: a change that mends the first is not stopped by it."""
+    old = component("a")
+    old["?"] |= {"name": 5, "package": "a b"}
+    model: Body = {"?": {"type": "e.E", "id": "e"}, "services": [old]}
+    before = Before.of(model)
+    old["?"]["name"] = "right"
+    check_model(model, before)
+    with pytest.raises(BadRequest, match="name must be text"):
+        check_model(
+            {**model, "services": [{**old, "?": {**old["?"], "name": 6}}]}, Before.of(model)
+        )
+
+
+def test_what_an_engine_writes_as_null_can_be_written_back() -> None:
+    """A patch of a member that may be absent takes null, as the whole object does (§5.4)."""
+    below = {path for path in FORMS if path.startswith(("/?/", "/defaultNetworks/"))}
+    net = "/defaultNetworks/environment"
+    assert {path for path in below if form_problem(path, None)} == {
+        *("/?/type", "/?/_actions", net, f"{net}/?", f"{net}/?/type")
+    }
 
 
 def test_a_header_holds_no_objects() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from vetro.engine.services import library_path
-from vetro.engine.worker.upgraded import silent_upgrades
+from vetro.engine.worker.upgraded import keep_unsaid, silent_upgrades
 from vetro.packages import build_archive, open_package
 
 SECRET = "correct horse"
@@ -402,9 +402,16 @@ async def test_an_upgrade_that_runs_nothing_is_said(samples: Samples, kind: str)
         )
     after = await lab.deploy(before)
     found = list(silent_upgrades(before, after, made[-1].guests_called))
-    assert [id_ for id_, _ in found] == (["app"] if kind == "forgets" else [])
-    for _, text in found:
-        assert text.startswith(
+    assert [one.component for one in found] == (["app"] if kind == "forgets" else [])
+    for one in found:
+        assert one.warning.startswith(
             "hello has version 1.1.0 instead of 1.0.0, but nothing was run on its"
         )
-        assert "machines (web)" in text
+        assert "machines (web)" in one.warning
+    # A deployment that failed says nothing of it; the one after it does, and only that.
+    for failed, said in ((found, ["1.0.0"]), ((), [])):
+        keep_unsaid(after, failed)
+        before = {**after, "ObjectsCopy": after["Objects"]}
+        after = await lab.deploy(before)
+        again = list(silent_upgrades(before, after, made[-1].guests_called))
+        assert [one.was for one in again] == (said if kind == "forgets" else [])

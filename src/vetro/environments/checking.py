@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
-from vetro.environments.headers import class_of, header_problem, values_problem
+from vetro.environments.headers import class_of, header_problems, values_problem
 from vetro.environments.model import (
     Json,
     delete_path,
@@ -210,8 +210,7 @@ def _problems(objects: Json, maps: Iterable[_At]) -> Iterator[tuple[str, str, st
         for found in root_problems(cast("JsonObject", objects)):
             yield "", "", found
     for node, place in _headed(maps):
-        found = header_problem(node[HEADER])
-        if found:
+        for found in header_problems(node[HEADER]):
             yield str(object_id(node)), _path(place), found
 
 

@@ -7,7 +7,7 @@ tool keeps beside them is its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import cast
 
@@ -33,21 +33,26 @@ def class_of(block: Mapping[str, Json]) -> str:
 
 
 def header_problem(block: Json) -> str:
-    """What is wrong with a header, in words that follow its path; '' if nothing is."""
+    """What is wrong with a header first, in words that follow its path; '' if nothing is."""
+    return next(header_problems(block), "")
+
+
+def header_problems(block: Json) -> Iterator[str]:
+    """All that is wrong with a header: of two mistakes each can be mended by itself."""
     if not isinstance(block, dict):
-        return " must be an object with the id and the type (the class) of its object"
+        yield " must be an object with the id and the type (the class) of its object"
+        return
     known = cast("JsonObject", block)
     if known.get("type") is None:
-        return " has no '?/type': give it the name of its object's class"
-    if not _is_type(known["type"]):
-        return "/type must name a class: NAME, NAME/VERSION or NAME/VERSION@PACKAGE"
+        yield " has no '?/type': give it the name of its object's class"
+    elif not _is_type(known["type"]):
+        yield "/type must name a class: NAME, NAME/VERSION or NAME/VERSION@PACKAGE"
     if not is_id(known.get("id")):
-        return f"/id {ID_RULE}"
+        yield f"/id {ID_RULE}"
     for key, (fits, said) in _MEMBERS.items():
         value = known.get(key)
         if value is not None and not fits(value):
-            return f"/{key} {said}"
-    return ""
+            yield f"/{key} {said}"
 
 
 def values_problem(block: Json) -> str:

@@ -53,10 +53,20 @@ class FlatNetwork(msgspec.Struct):
 
 
 class Networks(msgspec.Struct):
-    """``defaultNetworks``."""
+    """``defaultNetworks``, as a patch may write it (§5.4)."""
 
     environment: EnvironmentNetwork
     flat: bool | FlatNetwork | None
+
+
+class StoredNetworks(msgspec.Struct):
+    """``defaultNetworks``, as programs may have it: objects, ids of objects elsewhere in the model, or none.
+
+    So machines may all be in networks of their own (core-library.md; muranopl.md §13).
+    """
+
+    environment: EnvironmentNetwork | str | None
+    flat: bool | FlatNetwork | str | None
 
 
 #: As of a new environment: not blank.
@@ -67,27 +77,29 @@ _ROOT: Mapping[str, object] = {
     "name": _NAME,
     "region": str | None,
     "regions": dict[str, Any],
-    "defaultNetworks": Networks,
+    "defaultNetworks": StoredNetworks,
 }
-#: Known parts of the model and the form of their values; other paths take any value.
+#: Known parts of the model and the form of their values; other paths take any value. What may be absent
+#: may be null: engines write it so, and what is read can be written back.
 FORMS: Mapping[str, object] = {
     **{f"/{key}": form for key, form in _ROOT.items()},
+    "/defaultNetworks": Networks,
     "/?": Header,
     "/?/type": str,
-    "/?/name": str,
+    "/?/name": str | None,
     "/?/_actions": dict[str, Any],
     _NETWORK: EnvironmentNetwork,
     f"{_NETWORK}/?": Header,
     f"{_NETWORK}/?/type": str,
-    f"{_NETWORK}/?/name": str,
-    f"{_NETWORK}/name": str,
-    f"{_NETWORK}/autoUplink": bool,
-    f"{_NETWORK}/externalRouterId": str,
-    f"{_NETWORK}/subnetCidr": str,
-    f"{_NETWORK}/openstackId": str,
-    f"{_NETWORK}/regionName": str,
-    f"{_NETWORK}/dnsNameServers": list[Any],
-    f"{_NETWORK}/autogenerateSubnet": bool,
+    f"{_NETWORK}/?/name": str | None,
+    f"{_NETWORK}/name": str | None,
+    f"{_NETWORK}/autoUplink": bool | None,
+    f"{_NETWORK}/externalRouterId": str | None,
+    f"{_NETWORK}/subnetCidr": str | None,
+    f"{_NETWORK}/openstackId": str | None,
+    f"{_NETWORK}/regionName": str | None,
+    f"{_NETWORK}/dnsNameServers": list[Any] | None,
+    f"{_NETWORK}/autogenerateSubnet": bool | None,
     "/defaultNetworks/flat": bool | FlatNetwork | None,
     "/services": list[dict[str, Any]],
 }
@@ -97,9 +109,10 @@ NEEDED = ("/?", f"{_NETWORK}/?")
 
 def form_problem(path: str, value: Json) -> str:
     """What is wrong with the value at a path of a model; '' if nothing is."""
-    form = FORMS.get(path)
-    if form is None:
-        return ""
+    return _problem(path, value, FORMS[path]) if path in FORMS else ""
+
+
+def _problem(path: str, value: Json, form: object) -> str:
     try:
         msgspec.convert(value, form)
     except msgspec.ValidationError as error:
@@ -109,7 +122,7 @@ def form_problem(path: str, value: Json) -> str:
 
 def root_problems(root: Mapping[str, Json]) -> Iterator[str]:
     """What is wrong with the known members of a root object."""
-    for key in _ROOT:
-        found = form_problem(f"/{key}", root[key]) if key in root else ""
+    for key, form in _ROOT.items():
+        found = _problem(f"/{key}", root[key], form) if key in root else ""
         if found:
             yield found

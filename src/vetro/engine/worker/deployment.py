@@ -22,7 +22,7 @@ from vetro.engine.worker.foreseen import refused_before, with_foreseen
 from vetro.engine.worker.messages import orders_to
 from vetro.engine.worker.refusal import message_of, result_of_refusal
 from vetro.engine.worker.result_size import exceeds
-from vetro.engine.worker.upgraded import silent_upgrades
+from vetro.engine.worker.upgraded import keep_unsaid, silent_upgrades
 from vetro.environments import (
     EngineTask,
     Environments,
@@ -301,10 +301,12 @@ async def run_task(
                         keep_what_is_left(reply, services.left)
                     for warning in [*reply.warnings][:MOST_WARNINGS]:
                         await reports.report(task.environment_id, "warning", warning)
-                    if is_deployment(task) and not reply.is_exception:
+                    if is_deployment(task):
                         called = services.guests_called
-                        for component, text in silent_upgrades(task.model, reply.model, called):
-                            await reports.report(component, "warning", text)
+                        silent = [*silent_upgrades(task.model, reply.model, called)]
+                        keep_unsaid(reply.model, silent if reply.is_exception else ())
+                        for one in () if reply.is_exception else silent:
+                            await reports.report(one.component, "warning", one.warning)
                     limit_result(reply, settings.engine.action_result_limit)
                     limit_model(reply.model, settings.engine.model_limit)
                     if services.refused is not None:
