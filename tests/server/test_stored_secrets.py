@@ -15,6 +15,7 @@ IN_CLEAR = {
     "compute_settings": {"value"},
     "compute_tickets": {"extra"},
     "compute_tasks": {"fence"},
+    "compute_tombstones": {"moved_vms"},
     "compute_jobs": {"chain", "chain_results"},
     "compute_job_info": {"entry"},
     "compute_nics": {"nic_tags_provided"},
