@@ -37,6 +37,6 @@ def test_who_says_no_to_a_second_question_is_not_told_that_nothing_was_lost(
     assert sent == [[], ["machine a"]]
     assert "It would lose as well:\n  removes machine b" in ended.output
     assert "Nothing more was lost than you agreed to" in ended.output
-    assert "vetro env restore main" in ended.output
+    assert "A deployment after --discard takes back what was made" in ended.output
     lost = [[{"key": "machine a", "text": "removes machine a"}]]
     assert "Nothing was lost" in CliRunner().invoke(run, input="n\n").output
