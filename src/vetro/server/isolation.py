@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 from vetro.secrecy import without_credentials
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
-from vetro.storage import sqlite_file
 
 #: Drivers whose instances have neither a system nor a network of their own.
 PLAIN = ("process", "simulated")
@@ -90,8 +89,8 @@ def kept_from_plans(settings: Settings) -> tuple[Path, ...]:
     An operator may put there what he likes, and a copy of a file is readable for everybody.
     """
     named = [settings.tls.key, settings.node.task_log_dir]
-    database = sqlite_file(settings.database_url)
-    if database is not None:
+    kind, _, database = settings.database_url.partition(":///")
+    if kind == "sqlite":  # not by `sqlite_file`: a node loads no storage
         named += [f"{database}{end}" for end in ("", "-wal", "-shm", "-journal")]
     files = [Path(one).absolute() for one in named if one]
     if settings.file is not None:
