@@ -104,8 +104,8 @@ class Place:
             message = await self.mailboxes.next_plan(guest, None, 5.0)
             if message is not None:
                 plan = json.loads(message.body)
-                self.plans.append(plan)
                 await self.mailboxes.acknowledge(guest, message.message_id)
+                self.plans.append(plan)  # who sees it there knows that it is the guest's
                 answer = self.answer(plan)
                 body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 for _ in range(self.times):
