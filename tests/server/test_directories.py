@@ -13,7 +13,7 @@ import pytest
 
 from vetro.http.client import Response
 from vetro.server import data_directory
-from vetro.server.readiness import missing
+from vetro.server.readiness import Readiness
 from vetro.server.settings import load_settings
 
 from .access_table import Place, archive, image, package
@@ -106,16 +106,38 @@ async def test_readiness_names_each_directory_that_takes_nothing(
         {"server.data_dir": str(data), "server.shared_dir": str(shared)}, environ={}
     )
     data_directory.prepare(data, shared)
-    assert await missing(settings, None) == {}
+    missing = Readiness(settings, None)
+    assert await missing() == {}
     for directory in (
         data / "node", data / "notify", shared / "packages", shared / "images",
         shared / "volume-backups", shared, data,
     ):  # fmt: skip
         happens(directory)
-        said = (await missing(settings, None))["files"]
+        said = (await missing())["files"]
         assert f"{directory} cannot be written: " in said
         assert "refused (503)" in said
         if happens is not removed:
             directory.unlink()
         data_directory.prepare(data, shared)
-        assert await missing(settings, None) == {}
+        assert await missing() == {}
+
+
+@pytest.mark.parametrize("store", ["s3", "database"])
+async def test_a_process_is_ready_with_the_copies_that_it_makes(tmp_path: Path, store: str) -> None:
+    """Of files elsewhere each process keeps copies of some purposes or of none; what it had is named."""
+    data, shared = tmp_path / "data", tmp_path / "shared"
+    settings = load_settings(
+        {
+            "server.data_dir": str(data), "server.shared_dir": str(shared), "blobs.store": store,
+            "blobs.bucket": "vetro", "blobs.endpoint": "http://127.0.0.1:9",
+        },
+        environ={},
+    )  # fmt: skip
+    data_directory.prepare(data, shared)
+    missing = Readiness(settings, None)
+    assert await missing() == {}
+    images = settings.blob_directory("images")
+    images.mkdir(parents=True)
+    assert await missing() == {}
+    removed(images)
+    assert f"{images} cannot be written: " in (await missing())["files"]

@@ -6,14 +6,13 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vetro import tracing
 from vetro.server import data_directory
 from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
-from vetro.server.readiness import missing
+from vetro.server.readiness import Readiness
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
 from vetro.server.supervisor import READY, STOPPING, notify_supervisor
@@ -68,7 +67,7 @@ async def serve_alone(
     await serve(
         assemble(
             faces,
-            readiness=partial(missing, settings, database),
+            readiness=Readiness(settings, database),
             trust_proxy=settings.server.trust_proxy,
         ),
         [listener],

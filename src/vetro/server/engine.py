@@ -8,7 +8,6 @@ import ipaddress
 import signal
 import socket
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 from vetro import tracing
@@ -21,7 +20,7 @@ from vetro.server.listeners import listen
 from vetro.server.node import connection_limits
 from vetro.server.notifying import Notifying
 from vetro.server.policies import check_broker, check_model_rules
-from vetro.server.readiness import missing
+from vetro.server.readiness import Readiness
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
 from vetro.server.starting import explained_errors
@@ -177,7 +176,7 @@ async def _work(
                 # Neither faces nor users: only /metrics, /healthz and /readyz.
                 limits = connection_limits(settings.connections)
                 watched = serve(
-                    assemble([], readiness=partial(missing, settings, database)),
+                    assemble([], readiness=Readiness(settings, database)),
                     [page],
                     over,
                     drain_seconds=1,

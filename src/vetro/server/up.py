@@ -54,7 +54,7 @@ from vetro.server.openstack import (
     platform_of,
 )
 from vetro.server.policies import networks_of, policy_of
-from vetro.server.readiness import missing
+from vetro.server.readiness import Readiness
 from vetro.server.registration import services
 from vetro.server.run_log import RunLog, database_of
 from vetro.server.settings import Settings
@@ -165,7 +165,8 @@ class _Up:
 
     def __post_init__(self) -> None:
         self.owner = owner_of(self.settings.data_dir) if self.pool is None else self.pool.owner
-        self._database: Database | None = None
+        self._ready = Readiness(self.settings, None)
+        """Of the database too, once it is open."""
         self._work: TaskStore | None = None
         self._customs: Customs | None = None
         self._readings: Readings | None = None
@@ -209,7 +210,7 @@ class _Up:
         async with AsyncExitStack() as stack:
             rooms = await stack.enter_async_context(self._rooms(port_of(main)))
             faces, agents, database, removal = rooms
-            self._database = database
+            self._ready = Readiness(self.settings, database)
             origins = self.settings.server.allowed_origins
             shown = [*faces]
             if known := self.settings.identity.url:
@@ -510,7 +511,7 @@ class _Up:
 
     async def _readiness(self) -> Mapping[str, str]:
         waited_for = self.missing if self.settings.node.enabled else {}
-        return waited_for | await missing(self.settings, self._database)
+        return waited_for | await self._ready()
 
 
 class _Door:
