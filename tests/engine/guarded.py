@@ -30,6 +30,7 @@ Classes:
   test.Box: all.yaml
   test.Boxed: all.yaml
   test.Busy: all.yaml
+  test.Installed: all.yaml
 """
 CLASSES = """
 Namespaces: {=: test, std: io.murano, res: io.murano.resources, sys: io.murano.system}
@@ -137,6 +138,19 @@ Methods:
       - $server: $.name
       - $made: {resources: {$server: {properties: {image: $.base}}}}
       - Return: $template.mergeWith($made)
+---
+# It installs something before it comes to its machine.
+Name: Installed
+Extends: Blog
+Properties:
+  setting: {Contract: $.string().notNull()}
+Methods:
+  deploy:
+    Body:
+      - $installation: new(sys:Installation, of => $this, values => $.setting)
+      - If: $installation.isDue()
+        Then: [$installation.done()]
+      - $.instance.deploy()
 ---
 Name: Busy
 Extends: Own

@@ -124,14 +124,23 @@ async def test_what_an_edit_would_lose_is_refused_named_and_changes_nothing(
     assert guarded.servers["other"] == servers["other"]
 
 
-async def test_an_image_named_by_its_id_is_not_asked_about(guarded: Guarded) -> None:
+@pytest.mark.parametrize("of", ["a machine", "the volume that it boots from"])
+async def test_an_image_named_by_its_id_is_not_asked_about(guarded: Guarded, of: str) -> None:
     """Two words for one image lose nothing: no question, and the machine stays."""
-    await guarded.create(blog("a"))
+    volume = {**BOOT, "sourceImage": "debian"}
+    booted = blog("a", image=None, blockDevices=[{"volume": volume}])
+    await guarded.create(blog("a") if of == "a machine" else booted)
     servers = guarded.servers
     uuid = guarded.compute.images["debian"].uuid
-    session = await guarded.edit(
-        lambda objects: objects["services"][0]["instance"].update(image=uuid)
-    )
+
+    def rename_image(objects: Any) -> None:
+        instance = objects["services"][0]["instance"]
+        if of == "a machine":
+            instance["image"] = uuid
+        else:
+            instance["blockDevices"][0]["volume"]["sourceImage"] = uuid
+
+    session = await guarded.edit(rename_image)
     result = await guarded.deploy(session, may_lose=[])
     assert not result["isException"], result
     assert guarded.servers == servers
@@ -465,9 +474,34 @@ async def test_after_other_changes_the_deployment_keeps_what_it_has_done(
     assert await guarded.status() == "ready"
 
 
-def box() -> dict[str, Any]:
+async def test_what_was_installed_before_the_refusal_is_known(guarded: Guarded) -> None:
+    """When the wish is dropped, the former settings are due again: the machine has the other ones."""
+
+    async def installed() -> Any:
+        _, model = await guarded.whole()
+        return [row for row in model["Attributes"] if row[1] == "io.murano.system.Installation"]
+
+    def other(objects: Any) -> None:
+        objects["services"][0]["setting"] = "port 2"
+        objects["services"][0]["instance"]["base"] = "vetro-balancer"
+
+    await guarded.create({**box("Installed"), "setting": "port 1"}, blog("b", id_="second"))
+    before, model = await installed(), await guarded.model()
+    assert before
+    session = await guarded.edit(other)
+    result = await guarded.deploy(session, may_lose=[])
+    assert "takes back what was begun" in result["result"]["message"]
+    assert await installed() != before
+    assert await guarded.model() == model
+    assert await guarded.status() == "deploy failure"
+    await guarded.rooms.sessions.delete_session(ANN, guarded.environment, session)
+    result = await guarded.deploy(may_lose=[])
+    assert (result["outcome"], await installed()) == ("success", before)
+
+
+def box(kind: str = "Boxed") -> dict[str, Any]:
     """An application whose machine is made of what no model tells."""
-    made = blog("a", "Boxed")
+    made = blog("a", kind)
     made["instance"]["?"]["type"] = "test.Box"
     return made
 

@@ -10,7 +10,7 @@ import pytest
 from tests.environments.conftest import Api, Users
 
 from vetro.catalog import Catalog
-from vetro.environments import ApiSection, TaskResult, environments_face
+from vetro.environments import ApiSection, EngineTask, TaskResult, environments_face
 from vetro.http import assemble
 from vetro.http.client import HttpClient
 
@@ -63,12 +63,12 @@ async def test_what_may_be_lost_goes_from_the_request_to_the_engine(
     assert (await api.take())[1].may_lose == wanted
 
 
-async def acted(api: Api) -> tuple[str, str]:
+async def acted(api: Api, name: str = "act") -> tuple[str, str]:
     """An environment whose application has an action; its id and the action's."""
     environment, _ = await api.submitted()
     lease, task = await api.take()
     objects = task.model["Objects"]
-    objects["applications"][0]["?"]["_actions"] = {"act": {"name": "act", "enabled": True}}
+    objects["applications"][0]["?"]["_actions"] = {"act": {"name": name, "enabled": True}}
     model = {**task.model, "Objects": objects, "ObjectsCopy": objects}
     await api.rooms.tasks.finish_task(lease, TaskResult(model))
     return environment, f"/environments/{environment}/actions/act"
@@ -88,14 +88,14 @@ async def test_destroying_an_environment_is_never_guarded(api: Api) -> None:
     assert (await api.take())[1].may_lose is None
 
 
-async def refused(api: Api, *, untouched: bool = False, halfway: bool = False) -> TaskResult:
+async def refused(api: Api, *, untouched: bool = False, halfway: bool = False) -> EngineTask:
     """Be an engine: refuse the waiting task."""
     lease, task = await api.take()
     result = {"message": "Nothing was changed", "details": None, "losses": [LOSS]}
     await api.rooms.tasks.reports.add(task.id, None, "error", "Nothing was changed")
     made = TaskResult(task.model, result, is_exception=True, untouched=untouched, halfway=halfway)
     await api.rooms.tasks.finish_task(lease, made)
-    return made
+    return task
 
 
 async def test_a_refused_session_waits_with_its_changes_and_is_sent_again(api: Api) -> None:
@@ -165,11 +165,17 @@ async def test_a_session_that_was_refused_halfway_waits_as_well(api: Api, way: s
     assert names == ([*wanted, "second"] if way == "sent again" else wanted)
 
 
-async def test_a_refused_action_leaves_no_session(api: Api) -> None:
-    """The environment is ready, as before; the result says what would be lost."""
-    environment, path = await acted(api)
+@pytest.mark.parametrize("name", ["act", "deploy"])
+async def test_a_refused_action_leaves_no_session(api: Api, name: str) -> None:
+    """The environment is ready, as before; the result says what would be lost. An application's own action
+    may be called as a deployment is.
+    """
+    environment, path = await acted(api, name)
     task = (await api.call("POST", path + "?mayLose=", {})).json()["task_id"]
-    await refused(api, untouched=True)
+    assert not (await refused(api, untouched=True)).is_deployment
+    assert (await api.call("GET", f"/environments/{environment}/sessions")).json() == {
+        "sessions": []
+    }
     assert await api.status(environment) == "ready"
     result = (await api.call("GET", f"/environments/{environment}/actions/{task}")).json()
     assert (result["isException"], result["result"]["losses"]) == (True, [LOSS])

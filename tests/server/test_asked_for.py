@@ -205,6 +205,16 @@ def test_variables_of_others_are_left_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize("part", ["", "_COMPUTE", "_REPOSITORY", "_CFAPI", "_SERVER", "_NODE"])
+def test_a_service_of_a_cluster_sets_nothing(part: str) -> None:
+    """Kubernetes says where a Service called ``vetro`` or ``vetro-compute`` is, under a setting's name."""
+    at = f"VETRO{part}_PORT"
+    given = {at: "tcp://10.0.0.1:8082", f"VETRO{part}_SERVICE_HOST": "10.0.0.1",
+             f"VETRO{part}_SERVICE_PORT": "8082", f"{at}_8082_TCP": "tcp://10.0.0.1:8082",
+             f"{at}_8082_TCP_PROTO": "tcp", f"{at}_8082_TCP_PORT": "8082"}  # fmt: skip
+    assert load_settings(environ=given) == load_settings(environ={})
+
+
 def test_a_value_of_the_wrong_type_is_not_repeated_where_it_is_secret(tmp_path: Path) -> None:
     """The error names the setting and the type."""
     file = tmp_path / "vetro.toml"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from vetro.blobs import BLOB_SUFFIXES
 from vetro.http.client import Response
 from vetro.server import data_directory
 from vetro.server.readiness import Readiness
@@ -106,7 +107,7 @@ async def test_readiness_names_each_directory_that_takes_nothing(
         {"server.data_dir": str(data), "server.shared_dir": str(shared)}, environ={}
     )
     data_directory.prepare(data, shared)
-    missing = Readiness(settings, None)
+    missing = Readiness(settings, None, BLOB_SUFFIXES, has_node=True)
     assert await missing() == {}
     for directory in (
         data / "node", data / "notify", shared / "packages", shared / "images",
@@ -134,7 +135,9 @@ async def test_a_process_is_ready_with_the_copies_that_it_makes(tmp_path: Path, 
         environ={},
     )  # fmt: skip
     data_directory.prepare(data, shared)
-    missing = Readiness(settings, None)
+    missing = Readiness(settings, None, ("images", "volume-backups"))
+    blocked(data / "node")  # another user's, as whose the node runs
+    blocked(shared)  # only keys are there, which are read
     assert await missing() == {}
     images = settings.blob_directory("images")
     images.mkdir(parents=True)

@@ -26,7 +26,7 @@ def ended(action: dict[str, Any] | None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("payload", "deleted"),
     [
-        (ended({"method": "deploy"}), False),
+        (ended({"object_id": "e", "method": "deploy"}), False),
         (ended(None), True),
         (existing_payload(Existing("e", "name", "p", BEGUN, "d", BEGUN, NOW), NOW), False),
     ],

@@ -162,21 +162,38 @@ async def test_a_port_that_asks_for_the_address_that_it_has_stays() -> None:
     assert [one.key for one in (await refusal(stacks, template)).losses] == ["machine env-web"]
 
 
-async def test_the_name_of_an_image_that_was_built_again_is_not_what_its_machine_was_made_of() -> (
-    None
-):
-    """The id of the image that the machine has keeps it; that of the new one is another machine."""
+async def built_again() -> tuple[MemoryStacks, Image]:
+    """A machine of an image whose name is another one's by now; the image that it was made of."""
     stacks = MemoryStacks()
     await stacks.create(PROJECT, "env", servers(web={"name": "web"}))
     images = stacks.compute.images
     first = images.pop("debian")
     images["old"] = msgspec.structs.replace(first, name="old")
     images["debian"] = Image(uuid="0d2c2ae8-7ba5-4b2d-9d3f-5f2b7c1f0a11", name="debian")
+    return stacks, first
+
+
+async def test_the_name_of_an_image_that_was_built_again_is_not_what_its_machine_was_made_of() -> (
+    None
+):
+    """The id of the image that the machine has keeps it; that of the new one is another machine."""
+    stacks, first = await built_again()
+    images = stacks.compute.images
     kept = await stacks.update(
         PROJECT, "env", servers(web={"name": "web", "image": first.uuid}), may_lose=[]
     )
     assert kept.status is StackStatus.UPDATE_COMPLETE, kept.reason
     wanted = servers(web={"name": "web", "image": images["debian"].uuid})
+    assert [one.key for one in (await refusal(stacks, wanted)).losses] == ["machine web"]
+
+
+async def test_a_machine_of_which_nobody_noted_its_image_is_asked_about() -> None:
+    """An earlier release noted none: a newer image under the name must not pass for the one it has."""
+    stacks, _ = await built_again()
+    for row in stacks.store.stacks.values():
+        for one in row.resources:
+            one.data.pop("image_uuid", None)
+    wanted = servers(web={"name": "web", "image": stacks.compute.images["debian"].uuid})
     assert [one.key for one in (await refusal(stacks, wanted)).losses] == ["machine web"]
 
 

@@ -39,7 +39,7 @@ _HARMLESS = frozenset(
     {
         *("stack.get", "stack.output", "stack.lost", "stack.losses", "stack.incarnations"),
         *("agent.credential", "agent.result"),
-        *("workflow.result", "report", "track", "untrack", ATTRIBUTE_KEPT),
+        *("workflow.result", "report", "track", "untrack"),
     }
 )
 """Effects that read, or that nobody has to take back."""

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy import func, select
 
 from vetro.environments.tables import environments, sessions
-from vetro.environments.task_values import TaskAction
+from vetro.environments.task_values import TaskAction, is_deployment
 from vetro.http import counter, histogram, show_counts, stored_gauge
 from vetro.storage import LeaseQueue, Transaction
 
@@ -97,7 +97,7 @@ class TaskIdentity:
         """A deployment, a deletion or an action."""
         if not self.action or "method" not in self.action:
             return "deletion"
-        return "deployment" if self.action["method"] == "deploy" else "action"
+        return "deployment" if is_deployment(self.action, self.environment) else "action"
 
     @property
     def fields(self) -> dict[str, str]:

@@ -22,6 +22,7 @@ from vetro.environments.task_values import (
     MOST_LOGGED,
     StoredResult,
     TaskResult,
+    is_deployment,
     shortened,
     task_channel,
 )
@@ -151,7 +152,7 @@ class TaskEndings:
     async def _as_before(self, tx: Transaction, task: StoredRow, now: datetime) -> None:
         """A task has changed nothing: a session's changes wait as they did, an action's session goes."""
         mine = sessions.c.id == task.session_id
-        if (task.action or {}).get("method") == "deploy":
+        if is_deployment(task.action, task.environment_id):
             await tx.execute(update(sessions).where(mine).values(state=states.OPENED, updated=now))
         else:
             await tx.execute(delete(sessions).where(mine))

@@ -61,6 +61,15 @@ class StoredResult(TypedDict):
     isException: bool
 
 
+def is_deployment(action: TaskAction | None, environment_id: str) -> bool:
+    """Whether a task deploys its environment: an application's own action may be called ``deploy`` too."""
+    return (
+        action is not None
+        and action.get("method") == "deploy"
+        and action.get("object_id") == environment_id
+    )
+
+
 @dataclass(frozen=True)
 class EngineTask:
     """An engine's task. ``action`` is ``None`` for a deletion (``model.Objects`` is null then)."""
@@ -91,6 +100,11 @@ class EngineTask:
     def is_delete(self) -> bool:
         """Whether the environment is to be destroyed."""
         return self.model.get("Objects") is None
+
+    @property
+    def is_deployment(self) -> bool:
+        """Whether it is neither an action nor a deletion."""
+        return not self.is_delete and is_deployment(self.action, self.environment_id)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from vetro import tracing
@@ -47,8 +47,10 @@ async def serve_alone(
     faces: list[Face],
     database: Database,
     started: str,
+    purposes: Collection[str] = (),
 ) -> None:
-    """Serve faces until a signal; ``started`` is printed when it answers. Ready: what it writes to is."""
+    """Serve faces until a signal; ``started`` is printed when it answers. Ready: what it writes to is, with
+    the files of ``purposes``."""
     from vetro.http import admission, assemble, raise_descriptor_limit, serve
 
     stop = asyncio.Event()
@@ -67,7 +69,7 @@ async def serve_alone(
     await serve(
         assemble(
             faces,
-            readiness=Readiness(settings, database),
+            readiness=Readiness(settings, database, purposes),
             trust_proxy=settings.server.trust_proxy,
         ),
         [listener],

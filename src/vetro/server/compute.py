@@ -103,4 +103,5 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
             mailboxes.face(guest.archive_bytes),
         ]
         said = f"The compute service listens on {url_at(settings.compute.host, port_of(listener))}"
-        await serve_alone(settings, listener, limits, faces, database, said)
+        purposes = ("images", "volume-backups")
+        await serve_alone(settings, listener, limits, faces, database, said, purposes)

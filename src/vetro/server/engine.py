@@ -176,7 +176,7 @@ async def _work(
                 # Neither faces nor users: only /metrics, /healthz and /readyz.
                 limits = connection_limits(settings.connections)
                 watched = serve(
-                    assemble([], readiness=Readiness(settings, database)),
+                    assemble([], readiness=Readiness(settings, database, ("packages",))),
                     [page],
                     over,
                     drain_seconds=1,

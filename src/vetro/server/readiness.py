@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from vetro.server.settings import Settings
@@ -14,12 +14,23 @@ from vetro.storage import Database, StorageError
 class Readiness:
     """What keeps a process from working: a call answers what is wrong, by part, and nothing when all is well.
 
-    Parts: ``database``, ``disk`` (full) and ``files``.
+    Parts: ``database``, ``disk`` (full) and ``files``. ``purposes``: the kinds of files that the process
+    writes or copies (`vetro.blobs.BLOB_SUFFIXES`); ``has_node``: instances run in it. What other processes
+    on the machine write is not asked for: it may be another user's.
     """
 
-    def __init__(self, settings: Settings, database: Database | None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database | None,
+        purposes: Collection[str] = (),
+        *,
+        has_node: bool = False,
+    ) -> None:
         self._settings = settings
         self._database = database
+        self._purposes = purposes
+        self._has_node = has_node
         self._copies: set[Path] = set()
 
     async def __call__(self) -> dict[str, str]:
@@ -48,19 +59,18 @@ class Readiness:
         return {part: "; ".join(texts) for part, texts in found.items()}
 
     def _written_to(self) -> Iterator[Path]:
-        from vetro.blobs import BLOB_SUFFIXES
-
         settings = self._settings
         yield settings.data_dir
-        yield settings.shared_dir
-        kept = {settings.blob_directory(purpose) for purpose in BLOB_SUFFIXES}
+        kept = {settings.blob_directory(purpose) for purpose in self._purposes}
         if settings.blobs.store == "directory":
+            if kept:
+                yield settings.shared_dir
             yield from sorted(kept)
         else:
-            # Each process makes the directories for copies of what it uses: some, or none.
+            # Made where the first copy is; else the shared directory has only keys, which are read.
             self._copies |= {directory for directory in kept if directory.exists()}
             yield from sorted(self._copies)
         if settings.database_url.startswith("sqlite"):
             yield settings.data_dir / "notify"
-        if settings.node.enabled:
+        if self._has_node:
             yield settings.data_dir / "node"

@@ -374,9 +374,7 @@ def unused_variables(environ: Mapping[str, str]) -> list[str]:
         wanted = name.upper()
         if not wanted.startswith("VETRO_") or name in known or name in _OF_COMMANDS:
             continue
-        if wanted.startswith(_OF_TOOLS) or _OF_KUBERNETES.search(name):
-            continue
-        if name.endswith("_PORT") and "://" in value:  # of Kubernetes, too
+        if wanted.startswith(_OF_TOOLS) or _of_kubernetes(name, value):
             continue
         section = next((one for one in SECTIONS if wanted.startswith(f"VETRO_{one.upper()}_")), "")
         near = difflib.get_close_matches(wanted, known, 1, 0.85)
@@ -389,6 +387,11 @@ def unused_variables(environ: Mapping[str, str]) -> list[str]:
     return unused
 
 
+def _of_kubernetes(name: str, value: str) -> bool:
+    """Whether a variable says where a Service of Kubernetes is: ``VETRO_PORT=tcp://10.0.0.1:8082``."""
+    return _OF_KUBERNETES.search(name) is not None or (name.endswith("_PORT") and "://" in value)
+
+
 def _names(section: str) -> list[str]:
     return [one.name for one in fields(SECTIONS[section])] if section else []
 
@@ -399,7 +402,7 @@ def _from_environment(environ: Mapping[str, str], name: str, default: object) ->
     variables += [short for short, meant in SHORT_FORMS.items() if meant == name]
     found = None
     for variable in variables:
-        if (text := environ.get(variable)) is None:
+        if (text := environ.get(variable)) is None or _of_kubernetes(variable, text):
             continue
         if not text.strip():
             # A variable of a script that was never set would undo the file, or what it was to ask for.

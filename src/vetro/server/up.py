@@ -184,6 +184,7 @@ class _Up:
     ) -> None:
         """Assemble, serve, and run until a signal."""
         from vetro import identity
+        from vetro.blobs import BLOB_SUFFIXES
         from vetro.http import (
             Cors,
             admission,
@@ -210,7 +211,9 @@ class _Up:
         async with AsyncExitStack() as stack:
             rooms = await stack.enter_async_context(self._rooms(port_of(main)))
             faces, agents, database, removal = rooms
-            self._ready = Readiness(self.settings, database)
+            self._ready = Readiness(
+                self.settings, database, BLOB_SUFFIXES, has_node=self.settings.node.enabled
+            )
             origins = self.settings.server.allowed_origins
             shown = [*faces]
             if known := self.settings.identity.url:

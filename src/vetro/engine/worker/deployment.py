@@ -259,7 +259,7 @@ async def run_task(
                     return await run_workflows(services, database, task, effects, kept, orders)
                 finally:
                     await waiting.close()
-            if settings.engine.enable_model_policy_enforcer and is_deployment(task):
+            if settings.engine.enable_model_policy_enforcer and task.is_deployment:
                 # Imported late: few installations have rules.
                 from vetro.engine.worker.model_policy import judged
 
@@ -301,7 +301,7 @@ async def run_task(
                         keep_what_is_left(reply, services.left)
                     for warning in [*reply.warnings][:MOST_WARNINGS]:
                         await reports.report(task.environment_id, "warning", warning)
-                    if is_deployment(task):
+                    if task.is_deployment:
                         called = services.guests_called
                         silent = [*silent_upgrades(task.model, reply.model, called)]
                         keep_unsaid(reply.model, silent if reply.is_exception else ())
@@ -316,7 +316,7 @@ async def run_task(
                             effects.changed,
                             model=stored_model(reply, task.model),
                             cover=reports.cover,
-                            is_action=not is_deployment(task),
+                            is_action=not task.is_deployment,
                         )
                         await reports.report(task.environment_id, "error", message_of(result))
                         return result
@@ -333,14 +333,9 @@ async def run_task(
         await database.close()
 
 
-def is_deployment(task: EngineTask) -> bool:
-    """Whether a task is neither an action nor a deletion."""
-    return not task.is_delete and task.action is not None and task.action["method"] == "deploy"
-
-
 async def is_guarded(task: EngineTask, database: Database) -> bool:
     """Whether to look for what a task would lose before it begins; after a crash it has begun."""
-    return task.may_lose is not None and is_deployment(task) and not await begun(database, task.id)
+    return task.may_lose is not None and task.is_deployment and not await begun(database, task.id)
 
 
 def is_flat(model: dict[str, object]) -> bool:

@@ -9,7 +9,7 @@ goes with them (decision 0814).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -96,10 +96,12 @@ async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models,
     bodies = cast("JsonObject", there.get("resources") or there.get("Resources") or {})
     networks = await _named_networks(services, models)
     going = [*models.going(bodies, networks)]
+    if same := await _renamed(going, services, name, there):
+        # A machine does not go with a volume that is only named in other words.
+        going = [one for one in models.going(bodies, networks, same) if one.resources[0] not in same]
     if stack.status.failed:
         # Its template was wished, and what is there may be as before: a change may lead back to that.
         going = [one for one in going if not one.changes]
-    going = await _without_renamed(going, services, name, there)
     if not going:
         return
     why = {one.resources[0]: one.changes for one in going if one.changes}
@@ -114,12 +116,12 @@ async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models,
             found.stack = name
 
 
-async def _without_renamed(
+async def _renamed(
     going: list[_Going], services: EngineServices, name: str, template: JsonObject
-) -> list[_Going]:
-    """Without what has already what it is to have: its image or key pair is named in other words."""
+) -> set[str]:
+    """What has already what it is to have: its image or key pair is named in other words."""
     if not any(one.written for one in going):
-        return going
+        return set()
     key = "resources" if "resources" in template else "Resources"
     wanted = dict(cast("JsonObject", template[key]))
     for one in going:
@@ -130,7 +132,7 @@ async def _without_renamed(
     changed = {**template, key: wanted}
     found = await services.stacks.would_lose_with(services.project_id, name, changed)
     lost = {loss.resource for loss in found}
-    return [one for one in going if not one.written or one.resources[0] in lost]
+    return {one.resources[0] for one in going if one.written} - lost
 
 
 async def _named_networks(services: EngineServices, models: _Models) -> dict[str, str]:
@@ -174,10 +176,12 @@ class _Models:
             and new["internalNetworkName"] != one.get("internalNetworkName")
         ]
 
-    def going(self, bodies: JsonObject, networks: dict[str, str]) -> Iterator[_Going]:
-        """What the change takes from the stack of a template, or replaces there."""
+    def going(
+        self, bodies: JsonObject, networks: dict[str, str], same: Collection[str] = ()
+    ) -> Iterator[_Going]:
+        """What the change takes from the stack of a template, or replaces there; ``same``: is not replaced."""
         volumes = [*self._volumes(bodies)]
-        replaced = {one.resources[0] for one in volumes if one.changes}
+        replaced = {one.resources[0] for one in volumes if one.changes}.difference(same)
         replaced |= {*self._groups(bodies), *self._ports(bodies, networks)}
         yield from volumes
         for machine in self.before.machines.values():

@@ -80,9 +80,13 @@ class Machine(ResourceType):
 
 async def image_named(context: ResourceContext, wanted: Json, made: bool) -> Json:
     """The uuid of an image, or of that which a machine was made of: its name may have become another
-    image's (`ResourceType.named`). Raises `ResourceFailure`."""
-    noted = context.data.get(_IMAGE) if made else None
-    return noted or (await context.compute.image(context.project_id, text(wanted))).uuid
+    image's (`ResourceType.named`). Raises `ResourceFailure`, also for a machine of an earlier release, of
+    which nobody noted it."""
+    if not made:
+        return (await context.compute.image(context.project_id, text(wanted))).uuid
+    if not (noted := context.data.get(_IMAGE)):
+        raise ResourceFailure(f"Nobody noted which image {text(wanted)} was when it was used")
+    return noted
 
 
 def _state(found: Vm | None) -> str:
