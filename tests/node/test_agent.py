@@ -29,10 +29,8 @@ from vetro.node import (
     NodeSettings,
     refuse_other_driver,
 )
-from vetro.node.driver_record import keep_driver
 from vetro.node.processes import command_line
 from vetro.node.reports import reporter
-from vetro.node.storage.volumes import VolumeStore
 
 
 @contextlib.asynccontextmanager
@@ -150,48 +148,6 @@ async def test_a_directory_of_another_driver_is_refused_while_it_has_machines(
     async with running(settings(service, tmp_path, driver="process")):
         pass
     assert refuse_other_driver(tmp_path, "simulated") == "process"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "vm", "refused"),
-    [
-        ("lxc", "process", {"brand": "lx"}, True),
-        ("process", "simulated", {"brand": "lx"}, True),
-        ("qemu", "lxc", {"brand": "kvm"}, True),
-        ("lxc", "lxc+qemu", {"brand": "lx"}, False),
-        ("lxc+qemu", "lxc", {"brand": "lx"}, False),
-        ("lxc+qemu", "lxc", {"brand": "kvm"}, True),
-        ("lxc+qemu", "qemu", {"brand": "bhyve"}, False),
-        ("lxc", "process", {}, False),
-        ("", "process", {"brand": "lx", "left": "running.json"}, True),  # of an earlier version
-        ("", "simulated", {"brand": "lx", "left": "agent.pid"}, True),
-        ("", "qemu", {"brand": "lx", "left": "lxc.log"}, True),
-        ("", "lxc+qemu", {"brand": "lx", "left": "lxc.log"}, False),
-        ("", "lxc", {"brand": "lx", "left": "nothing"}, False),
-    ],
-)
-def test_a_driver_takes_over_only_what_it_can_run(
-    tmp_path: Path, before: str, after: str, vm: dict[str, str], refused: bool
-) -> None:
-    """Machines decide, by their brand; a directory without any is for every driver."""
-    if before:
-        keep_driver(tmp_path, before)
-    if vm:
-        uuid = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a0ff"
-        (tmp_path / "vms" / uuid).mkdir(parents=True)
-        (tmp_path / "vms" / uuid / vm.pop("left", "any")).touch()
-        (tmp_path / "vms" / uuid / "vm.json").write_text(json.dumps({"uuid": uuid, **vm}))
-    with pytest.raises(ConfigurationError) if refused else contextlib.nullcontext():
-        refuse_other_driver(tmp_path, after)
-
-
-async def test_volumes_are_not_taken_for_those_of_another_kind(tmp_path: Path) -> None:
-    """Pretended ones hold nothing; a node that stores them cannot use them, nor the other way round."""
-    keep_driver(tmp_path, "simulated")
-    volumes = VolumeStore(tmp_path / "volumes", pretend=True)
-    await volumes.create("5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a0ff", "ext4", 1)
-    with pytest.raises(ConfigurationError, match="volume 5f0f3a7e"):
-        refuse_other_driver(tmp_path, "lxc")
 
 
 async def test_a_vm_is_created_and_reported(

@@ -6,7 +6,6 @@ driver, and an agent with another one does not start while there are machines, o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +24,7 @@ _TRACES = {
     "running.json": "simulated",
     "agent.pid": "process",
     "lxc.log": "lxc",
+    "disks": "qemu",
 }
 _NAMED = 3
 
@@ -36,13 +36,15 @@ def refuse_other_driver(data_dir: Path, driver: str) -> str:
     """
     vms = list(MachineStore.stored(data_dir / "vms"))
     known = cast("JsonObject", read_json(data_dir / _KEPT) or {})
-    before = str(known.get("driver") or _by_traces(data_dir / "vms", vms))
+    before = str(known.get("driver") or "")
+    makers = [_maker(before, vm) if before else _by_traces(data_dir / "vms", vm) for vm in vms]
+    before = before or _running_all({*makers} - {""})
     if not before or before == driver:
         return before
     left = [
         f"{vm.get('alias') or 'VM'} ({vm['uuid']})"
-        for vm in vms
-        if _maker(before, vm) != _maker(driver, vm)
+        for vm, maker in zip(vms, makers, strict=True)
+        if maker and maker not in driver.split("+")
     ]
     if (before in REAL_DRIVERS) != (driver in REAL_DRIVERS):
         left += [f"volume {one.uuid}" for one in VolumeStore(data_dir / "volumes")]
@@ -68,9 +70,16 @@ def _maker(driver: str, vm: Vm) -> str:
     return "qemu" if vm.get("brand") in HVM_BRANDS else "lxc"
 
 
-def _by_traces(directory: Path, vms: Iterable[Vm]) -> str:
-    for vm in vms:
-        for name, driver in _TRACES.items():
-            if (directory / vm["uuid"] / name).exists():
-                return driver
+def _by_traces(directory: Path, vm: Vm) -> str:
+    """The same without a record of the driver; '' for a machine that left no trace of it."""
+    for name, maker in _TRACES.items():
+        if (directory / vm["uuid"] / name).exists():
+            return maker
     return ""
+
+
+def _running_all(makers: set[str]) -> str:
+    """The driver that runs what these have made; '' if none does, as it could be without a record."""
+    if not makers:
+        return ""
+    return next((one for one in (*REAL_DRIVERS, *makers) if makers <= {*one.split("+")}), "")

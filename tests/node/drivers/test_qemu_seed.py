@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 import tarfile
@@ -14,6 +15,8 @@ import pytest
 
 from vetro.node.drivers.qemu import seed
 from vetro.node.errors import DriverError
+from vetro.node.guest.instance_files import Init, write_first_start
+from vetro.node.guest.root import GuestRoot
 
 UUID = "7d12c093-999a-441a-97fb-a0bb03e2db7b"
 NIC = {
@@ -150,6 +153,89 @@ def test_our_own_images_run_a_script() -> None:
     shell = shutil.which("sh")
     assert shell
     assert subprocess.run([shell, "-n"], input=script.encode()).returncode == 0
+
+
+#: Programs that say in a file of their own that they made a key.
+MAKERS = {
+    "usr/sbin/sshd": "",
+    "usr/bin/ssh-keygen": "echo new >> /etc/ssh/ssh_host_ed25519_key",
+    "usr/sbin/make-ssl-cert": "echo new >> /etc/ssl/private/ssl-cert-snakeoil.key",
+}
+KEYS = ("etc/ssh/ssh_host_ed25519_key", "etc/ssl/private/ssl-cert-snakeoil.key")
+BOOTS = {"before first-start": "", "with first-start": "/opt/vetro/first-start\n"}
+
+
+def old_root(tree: Path, instance: str, boot: str) -> None:
+    """The disk of the machine ``instance`` with keys; ``boot``: what its image's boot script ends with."""
+    programs = {name: f"#!/bin/sh\n{line}\n" for name, line in MAKERS.items()}
+    texts = {
+        **programs,
+        **dict.fromkeys(KEYS, "of one machine\n"),
+        "var/lib/vetro/instance": f"{instance}\n",
+        "opt/vetro/boot": f"#!/bin/sh\nexport PATH=/usr/sbin:/usr/bin:/bin\n{boot}",
+    }
+    for name, text in texts.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+def at_start(tree: Path, seed_directory: Path) -> None:
+    """What the initial file system does with the seed, up to the network."""
+    seed_directory.mkdir(exist_ok=True)
+    (seed_directory / "files.tar").write_bytes(seed.seed_files(vm(), None)["vetro/files.tar"])
+    script = seed.start_script(vm()).partition("ip link")[0]
+    subprocess.run(
+        ["busybox", "sh", "-uc", script.replace("/seed/vetro", str(seed_directory))],
+        env={"ROOT": str(tree), "PATH": os.environ["PATH"]},
+        check=True,
+    )
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("boot", BOOTS.values(), ids=BOOTS)
+@pytest.mark.parametrize(("instance", "key"), [("another", "new\n"), (UUID, "of one machine\n")])
+def test_a_machine_of_any_image_has_keys_of_its_own(
+    tmp_path: Path, boot: str, instance: str, key: str
+) -> None:
+    """A copy makes new ones once, also of an image whose boot script is older; the owner keeps its."""
+    tree = tmp_path / "root"
+    old_root(tree, instance, boot)
+    for directory in ("bin", "dev"):
+        (tree / directory).mkdir()
+    shutil.copy(shutil.which("busybox") or "", tree / "bin/busybox")
+    (tree / "bin/sh").symlink_to("busybox")
+    for _ in range(2):
+        at_start(tree, tmp_path / "seed")
+        subprocess.run(["chroot", str(tree), "/opt/vetro/boot"], check=True)
+        assert [(tree / name).read_text() for name in KEYS] == [key, key]
+    assert (tree / "opt/vetro/boot").read_text().count("first-start") == 1
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_systemd_of_an_older_image_runs_the_first_start(tmp_path: Path, masked: bool) -> None:
+    """The seed enables the same unit that newer images have, unless it was masked."""
+    tree, built = tmp_path / "root", tmp_path / "built"
+    for root in (tree, built):
+        (root / "etc/systemd/system").mkdir(parents=True)
+    name = "etc/systemd/system/vetro-first-start.service"
+    wanted = "etc/systemd/system/multi-user.target.wants/vetro-first-start.service"
+    if masked:
+        (tree / name).symlink_to("/dev/null")
+    write_first_start(GuestRoot(built), Init.SYSTEMD)
+    for _ in range(2):
+        at_start(tree, tmp_path / "seed")
+    script = "opt/vetro/first-start"
+    assert (tree / script).read_bytes() == (built / script).read_bytes()
+    assert (tree / script).stat().st_mode & 0o777 == 0o755
+    if masked:
+        assert (tree / name).readlink() == Path("/dev/null")
+        assert not (tree / wanted).is_symlink()
+    else:
+        assert (tree / name).read_text() == (built / name).read_text()
+        assert (tree / wanted).readlink() == (built / wanted).readlink()
+    assert not (tree / "opt/vetro/boot").exists()
 
 
 @pytest.mark.root

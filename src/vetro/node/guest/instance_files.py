@@ -28,6 +28,9 @@ FIRST_START = "/opt/vetro/first-start"
 INIT = "/opt/vetro/init"
 #: Where the distribution's service scripts read overrides of their functions.
 SERVICE_HOOKS = "/lib/lsb/init-functions.d"
+_UNITS = "/etc/systemd/system"
+_WANTED = "multi-user.target.wants"
+_FIRST_START_NAME = "vetro-first-start.service"
 
 
 class Init(Enum):
@@ -212,12 +215,32 @@ def write_first_start(root: GuestRoot, init: Init) -> None:
         # systemd makes an id of its own for an empty file.
         if not root.read("/etc/machine-id"):
             root.write("/etc/machine-id", b"", 0o444)
-        _enable(root, "vetro-first-start.service", _FIRST_START_UNIT)
+        _enable(root, _FIRST_START_NAME, _FIRST_START_UNIT)
+
+
+def first_start_lines() -> str:
+    """Shell lines in the initial file system of a VM (``$ROOT``): its init runs ``FIRST_START``.
+
+    Images that were built before there was such a script do not run it. Others are left alone.
+    """
+    return f"""\
+boot="$ROOT{BOOT}" units="$ROOT{_UNITS}" name={_FIRST_START_NAME}
+if [ -f "$boot" ] && ! grep -q {FIRST_START} "$boot"; then
+  echo {FIRST_START} >> "$boot"
+fi
+# A link is a unit that somebody has masked.
+if [ -d "$ROOT/etc/systemd" ] && [ ! -e "$units/$name" ] && [ ! -L "$units/$name" ]; then
+  mkdir -p "$units/{_WANTED}"
+  cat > "$units/$name" <<'UNIT'
+{_FIRST_START_UNIT}UNIT
+  ln -sf "{_UNITS}/$name" "$units/{_WANTED}/$name"
+fi
+"""
 
 
 def _enable(root: GuestRoot, name: str, unit: str) -> None:
-    root.write(f"/etc/systemd/system/{name}", unit.encode())
-    root.link(f"/etc/systemd/system/multi-user.target.wants/{name}", f"/etc/systemd/system/{name}")
+    root.write(f"{_UNITS}/{name}", unit.encode())
+    root.link(f"{_UNITS}/{_WANTED}/{name}", f"{_UNITS}/{name}")
 
 
 def shutdown_script(before: str, halt: str) -> str:

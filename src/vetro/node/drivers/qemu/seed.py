@@ -94,6 +94,8 @@ def seed_files(
     user_data = metadata.get("cloud-init:user-data", metadata.get("user-data")) or ""
     bundle = FileBundle()
     instance_files.write_identity(bundle, vm, list(resolvers))
+    # The script alone: what runs it is up to the image, or to the seed's script.
+    instance_files.write_first_start(bundle, instance_files.Init.NONE)
     with_agent = instance_files.write_guest_agent(bundle, vm, guest_archive)
     keys = authorized_keys(vm)
     if keys:
@@ -245,6 +247,7 @@ def start_script(vm: Vm) -> str:
         *forgetting_script(str(vm["uuid"])).splitlines(),
         'tar -xf /seed/vetro/files.tar -C "$ROOT"',
         'chmod 700 "$ROOT/root/.ssh" 2>/dev/null',
+        *instance_files.first_start_lines().splitlines(),
         "ip link set lo up",
         "device_of() {",
         "  for path in /sys/class/net/*; do",
