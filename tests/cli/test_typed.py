@@ -115,6 +115,51 @@ def test_addresses_and_variables_are_shown_without_secrets(
     assert "gAAAAA" not in done.output + str(done.exception)
 
 
+#: What long arguments are made of: whatever some pattern repeats, alone and where it just does not match.
+RUNS = [
+    "a", "A", ".", "-", "_", "7", "'", '"', "\\", "=", ":", "://", " ", "\n", "{", "[", "@", ". ", "a.", "a-",
+    "a@", "a=", "a = ", "a={", "a=[", '{"a":', '"a":[', '"a":"b",', "://a:", "://a:b ", "://a:b@", "?a",
+    "?token=", "password ", "password=", 'password="', "password='", '{"password":',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("run", RUNS, ids=repr)
+@pytest.mark.parametrize("head", ["", "password=", "password "])
+def test_long_arguments_are_looked_through_once(run: str, head: str) -> None:
+    """Programs, keys and JSON: work that grows with the square of their length would not end in the time
+    of a test. What is typed before and behind the run is hidden as ever."""
+    long = head + run * (100_000 // len(run)) + "!"
+    command = ["env", "edit", "--set", "token=hunter2", "--set", long]
+    typed.begin([*command, "--password", "hunter3"])
+    try:
+        shown = typed.covered(f"hunter2 {long[:-1]} {long} hunter3", guesses=True)
+    finally:
+        typed.begin([])
+    assert shown.startswith("*** ")
+    assert shown.endswith(" ***")
+
+
+def test_many_secrets_of_a_long_argument_are_hidden() -> None:
+    """Each that is quoted, and the argument as a whole."""
+    long = " ".join(f'password="hunter{number}"' for number in range(4000))
+    typed.begin(["env", "edit", "--set", long])
+    try:
+        shown = typed.covered(f"{long} and hunter7 and hunter3999")
+    finally:
+        typed.begin([])
+    assert shown == "password=*** and *** and ***"
+
+
+def test_many_arguments_are_looked_through_once() -> None:
+    """Files that a shell has listed."""
+    files = [f"{number}.zip" for number in range(20_000)]
+    typed.begin(["package", "import", *files, "--password", "hunter2"])
+    try:
+        assert typed.covered("hunter2 7.zip", guesses=True) == "*** 7.zip"
+    finally:
+        typed.begin([])
+
+
 def test_a_traceback_has_no_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     """A defect of a command is explained by its traceback, with what was typed taken out."""
     typed.begin(["env", "edit", "--set", "password=hunter2"])

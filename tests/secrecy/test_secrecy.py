@@ -173,3 +173,18 @@ def test_an_error_for_clients_names_addresses_without_passwords() -> None:
 
     fault = Fault("Keystone at https://u:p@keystone/v3 does not answer", status=503)
     assert str(fault) == fault.message == "Keystone at https://u:***@keystone/v3 does not answer"
+
+
+def test_a_cover_takes_the_first_and_longest_of_secrets_that_overlap() -> None:
+    """What one is the beginning of goes as a whole; what begins within another one goes with it or stays."""
+    cover = Cover(["abcd", "abcdef", "defgh", "", "aaaa"])
+    assert cover("abcdefgh abcd-defgh aaaaaaaaa") == "***gh ***-*** ******a"
+    assert cover("") == ""
+    assert Cover([])("text") == "text"
+
+
+def test_a_cover_of_long_secrets_looks_through_a_text_once() -> None:
+    """Secrets and texts of one character each, so that every place nearly is one."""
+    secret = "a" * 50_000 + "b"
+    assert Cover([secret, f"{secret}c"])("a" * 500_000) == "a" * 500_000
+    assert Cover([secret])("a" * 500_000 + "b") == "a" * 450_000 + "***"

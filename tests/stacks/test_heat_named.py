@@ -120,3 +120,93 @@ async def test_an_agreed_replacement_by_what_is_not_there_is_not_sent(renamed: b
         fine = hot({"web": server(name="web", key_name="mine", image="other")})
         await bench.stacks.update(P, "s", fine, may_lose=["machine web"])
         assert len(bench.heat.changes) == len(before) + 1
+
+
+FREE: dict[str, Any] = {
+    "metadata": {"image": "blue", "network": ["prod"], "deep": {"flavor": "sweet"}},
+    "scheduler_hints": {"image": "blue", "subnet": "left"},
+    "personality": {"image": "blue"},
+    "value_specs": {"network": "prod", "security_groups": ["prod"]},
+    "tags": [{"router": "prod"}, "network"],
+}
+
+
+async def test_words_in_free_maps_name_nothing() -> None:
+    """A machine is replaced, and other resources come, with any words in maps that people fill.
+
+    Quotas have numbers under the names of kinds."""
+    async with benched() as bench:
+        cloud(bench.heat)
+        for what, free in FREE.items():
+            for kind in ("OS::Nova::Server", "OS::Neutron::Port", "OS::Cinder::Volume"):
+                bench.heat.stacks.clear()
+                await bench.stacks.create(P, "s", hot({"web": server(name="web")}))
+                wanted = {
+                    "web": server(name="web", image="other", metadata={"network": "prod"}),
+                    "new": of(kind, **{what: free}),
+                    "limits": of("OS::Neutron::Quota", network="10", router="2"),
+                }
+                await bench.stacks.update(P, "s", hot(wanted), may_lose=["machine web"])
+
+
+async def test_other_words_in_a_free_map_are_a_change() -> None:
+    """Hints are compared as they are written, also where they are called as what names an image."""
+    async with benched() as bench:
+        cloud(bench.heat)
+        hints = {"image": "linux"}
+        await bench.stacks.create(P, "s", hot({"web": server(name="web", scheduler_hints=hints)}))
+        hints = {"image": IMAGE}
+        wanted = hot({"web": server(name="web", scheduler_hints=hints)})
+        assert await bench.refused(wanted)
+
+
+@pytest.mark.parametrize(
+    ("entries", "what"),
+    [
+        ({"block_device_mapping_v2": [{"image": "absent"}]}, "image"),
+        ({"networks": [{"uuid": "absent"}]}, "network"),
+        ({"networks": [{"network": "shop", "subnet": "absent"}]}, "subnet"),
+        ({"security_groups": ["shop", "absent"]}, "security group"),
+    ],
+)
+async def test_entries_that_name_something_are_looked_at(
+    entries: dict[str, Any], what: str
+) -> None:
+    """Disks and networks of a machine are named in maps as well."""
+    async with benched() as bench:
+        cloud(bench.heat)
+        await bench.stacks.create(P, "s", hot({"web": server(name="web")}))
+        wanted = hot({"web": server(name="web", image="other", **entries)})
+        with pytest.raises(TemplateError, match=f"there is no {what} 'absent'"):
+            await bench.stacks.update(P, "s", wanted, may_lose=["machine web"])
+
+
+MADE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "key pair": (of("OS::Nova::KeyPair", name="made"), {"key_name": "made"}),
+    "network": (of("OS::Neutron::Net", name="made"), {"networks": [{"network": "made"}]}),
+    "subnet": (
+        of("OS::Neutron::Subnet", name="made", network="shop", cidr="10.0.0.0/24"),
+        {"networks": [{"subnet": "made"}]},
+    ),
+    "security group": (
+        of("OS::Neutron::SecurityGroup", name="made"),
+        {"security_groups": ["shop", "made"]},
+    ),
+    "image": (of("OS::Glance::WebImage", name="made"), {"image": "made"}),
+    "flavor": (of("OS::Nova::Flavor", flavorid="made", ram=1, vcpus=1), {"flavor": "made"}),
+}
+
+
+@pytest.mark.parametrize("what", MADE)
+async def test_what_a_template_makes_itself_is_not_looked_for(what: str) -> None:
+    """A machine may name by its name what the same template makes; what nobody makes is still missed."""
+    made, uses = MADE[what]
+    async with benched() as bench:
+        cloud(bench.heat)
+        await bench.stacks.create(P, "s", hot({"web": server(name="web")}))
+        web = server(**{"name": "web", "image": "other", **uses})
+        with pytest.raises(TemplateError, match=f"there is no {what} 'made'"):
+            await bench.stacks.update(P, "s", hot({"web": web}), may_lose=["machine web"])
+        port = of("OS::Neutron::Port", network="made" if what == "network" else "shop")
+        wanted = hot({"it": made, "port": port, "web": {**web, "depends_on": ["it"]}})
+        await bench.stacks.update(P, "s", wanted, may_lose=["machine web"])

@@ -263,3 +263,13 @@ async def test_what_a_template_makes_itself_is_not_looked_for_before() -> None:
     wanted["resources"]["web"]["depends_on"] = ["sub", "key"]
     done = await stacks.update(PROJECT, "env", wanted, may_lose=["machine web"])
     assert done.status is StackStatus.UPDATE_COMPLETE, done.reason
+
+
+async def test_words_in_free_maps_are_not_looked_for() -> None:
+    """Metadata says what people want it to, also under words for what a machine is made of."""
+    stacks = MemoryStacks()
+    await stacks.create(PROJECT, "env", servers(web={"name": "web"}))
+    free = {"image": "blue", "flavor": "sweet", "network": "prod"}
+    wanted = servers(web={"name": "web2", "metadata": free, "scheduler_hints": {"image": "blue"}})
+    done = await stacks.update(PROJECT, "env", wanted, may_lose=["machine web"])
+    assert done.status is StackStatus.UPDATE_COMPLETE, done.reason

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from typing import Any, cast
 
 MASK = "***"
@@ -106,13 +107,24 @@ class Cover:
     """Takes known secrets out of texts."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first: one may be the beginning of another.
-        found = sorted(set(secrets), key=lambda one: (-len(one), one))
-        self._pattern = re.compile("|".join(re.escape(one) for one in found)) if found else None
+        self._secrets = set(secrets) - {""}
 
     def __call__(self, text: str) -> str:
         """``text`` with ``***`` for every secret."""
-        return self._pattern.sub(MASK, text) if self._pattern else text
+        # Found one by one: a pattern of all would look at the text again for each of its characters.
+        # At one place the longest comes first: another may be its beginning.
+        ahead = [(at, -len(one), one) for one in self._secrets if (at := text.find(one)) >= 0]
+        heapify(ahead)
+        parts: list[str] = []
+        done = 0
+        while ahead:
+            at, _, one = heappop(ahead)
+            if at >= done:
+                parts += text[done:at], MASK
+                done = at + len(one)
+            if (at := text.find(one, done)) >= 0:
+                heappush(ahead, (at, -len(one), one))
+        return "".join((*parts, text[done:]))
 
 
 _in_logs: Cover | None = None

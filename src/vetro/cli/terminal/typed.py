@@ -15,16 +15,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
-_SIGN = re.compile(r"(?P<name>[\w.-]*\w)[\"'\\\]]*\s*[=:]+\s*(?=\S)")
+# Arguments may be long (programs, keys): each pattern reads a run of characters once, from its start.
+_SIGN = re.compile(r"(?<![\w.-])(?P<name>[\w.-]*\w)[\"'\\\]]*\s*[=:]+\s*(?=\S)")
 _QUOTED = re.compile(r"\\?([\"'])(?P<value>.*?)\\?(?:\1|\Z)", re.DOTALL)
 _TOKEN = re.compile(r"(?P<value>[^\s,;&}\])\"']+)")
 #: A secret name, and something beside it that is no part of a path: ``password VALUE``.
-_BESIDE = re.compile(r"\W*(?P<name>[\w.-]*\w)[.-]*[^\w/.-]+(?P<value>.+)", re.DOTALL)
+_BESIDE = re.compile(r"\W*+(?P<name>[\w.-]*\w)[.-]*[^\w/.-]+(?P<value>.+)", re.DOTALL)
+_TO_AT = re.compile(r"(?<!\S)\S+@")
 _USER_OF_ADDRESS = re.compile(r"://[^\s/:@]*:(?P<value>\S+)@")
-_NAME = re.compile(r"-*([\w.-]*\w)[\s=:]*")
+_NAME = re.compile(r"-*+([\w.-]*\w)[\s=:]*")
 _OF_SERVICES = ("VETRO_", "OS_", "AWS_", "MURANO_")
 _SHORTEST_VARIABLE = 8
 """Characters of a variable that is hidden: every text would lose the word ``admin`` by a password like it."""
+_ENOUGH = 1_000_000
+"""Characters that are taken of one argument as values that reach to its end: those of many names in a long
+argument are hidden with the first ones."""
 _MASK = "***"
 _noted: set[str] = set()
 _guessed: set[str] = set()
@@ -95,18 +100,24 @@ def _add(secrets: Iterator[str]) -> None:
 
 def _of(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
     """The secrets of an argument."""
-    from vetro.secrecy import secrets_in
+    from vetro.secrecy import is_secret, secrets_in
 
+    left = left_json = _ENOUGH
     for sign in _SIGN.finditer(one):  # --set=db.password=VALUE, {"password": "VALUE"
-        name, rest = sign["name"].rpartition(".")[2], one[sign.end() :]
-        yield from secrets_in({name: rest})
-        if (value := _QUOTED.match(rest)) is not None:
+        name, at = sign["name"].rpartition(".")[2], sign.end()
+        if is_secret(name) and (value := _QUOTED.match(one, at)) is not None:
             yield from secrets_in({name: value["value"]})
-        if rest[:1] in ("{", "[", '"'):
-            yield from _in_json(name, rest)
+        if is_secret(name) and (left := left - len(one) + at) > 0:
+            yield from secrets_in({name: one[at:]})
+            if one[at] == '"':
+                yield from _in_json(name, one[at:])
+        if one[at] in "{[" and (left_json := left_json - len(one) + at) > 0:
+            yield from _in_json(name, one[at:])
     if one[:1] in ("{", "[", '"'):
         yield from _in_json("", one)
-    for address in _USER_OF_ADDRESS.finditer(one):
+    for run in _TO_AT.finditer(one):
+        if (address := _USER_OF_ADDRESS.search(run[0])) is None:
+            continue
         yield from secrets_in({"password": address["value"]})
         yield from secrets_in({"password": unquote(address["value"])})
     if number > 1 and arguments[number - 2].startswith("-") and _is_beside(arguments, number):
@@ -127,9 +138,12 @@ def _guesses(arguments: Sequence[str], number: int, one: str) -> Iterator[str]:
     """What may be a secret in an argument: too much is hidden in a message rather than too little."""
     from vetro.secrecy import is_secret, secrets_in
 
+    left = _ENOUGH
     for sign in _SIGN.finditer(one):
-        if (value := _TOKEN.match(one, sign.end())) is not None:
-            yield from secrets_in({sign["name"].rpartition(".")[2]: value["value"]})
+        name = sign["name"].rpartition(".")[2]
+        if left > 0 and is_secret(name) and (value := _TOKEN.match(one, sign.end())) is not None:
+            left -= len(value["value"])
+            yield from secrets_in({name: value["value"]})
     beside = _BESIDE.fullmatch(one)
     if beside is not None and is_secret(beside["name"].rpartition(".")[2]):
         yield from secrets_in({"password": beside["value"]})
@@ -141,8 +155,9 @@ def _is_beside(arguments: Sequence[str], number: int) -> bool:
     """Whether an argument stands after one that is a secret name, signs between them apart."""
     from vetro.secrecy import is_secret
 
-    before = [one for one in arguments[1:number] if one.strip(" =:")]
-    if not before or before[-1] == "--show-secrets" or arguments[number].startswith("--"):
+    places = range(number - 1, 0, -1)
+    before = next((arguments[at] for at in places if arguments[at].strip(" =:")), "")
+    if before == "--show-secrets" or arguments[number].startswith("--"):
         return False
-    name = _NAME.fullmatch(before[-1])
+    name = _NAME.fullmatch(before)
     return name is not None and is_secret(name[1].rpartition(".")[2])

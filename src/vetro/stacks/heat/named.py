@@ -18,7 +18,7 @@ from vetro.stacks.errors import TemplateError
 from vetro.stacks.heat.offers import COMPUTE, rows_of
 from vetro.stacks.heat.written_out import Definition, WrittenOut, has_call, plain
 from vetro.stacks.model import Json
-from vetro.stacks.resources.base import is_uuid
+from vetro.stacks.resources.base import entries, hidden, is_uuid
 from vetro.stacks.resources.ports import is_as_good
 
 _TYPES = ("OS::Nova::", "OS::Neutron::", "OS::Cinder::", "AWS::EC2::")
@@ -48,6 +48,20 @@ _KINDS = {
     "SecurityGroupIds": "security group",
 }
 """What properties name."""
+_GIVEN = ("name", "flavorid", "id")
+"""Properties by which a template gives what it makes a name, or an id."""
+_HOLDING = frozenset(
+    {
+        "networks",
+        "block_device_mapping",
+        "block_device_mapping_v2",
+        "fixed_ips",
+        "external_gateway_info",
+        "external_fixed_ips",
+        "vip",
+    }
+)
+"""Properties whose entries name something; in the maps of others (``metadata``) words have other meanings."""
 _AT_NEUTRON = {
     "network": "networks",
     "subnet": "subnets",
@@ -76,17 +90,21 @@ class Named:
         return replace(new, resources=result)
 
     async def look(self, new: WrittenOut, names: Collection[str]) -> None:
-        """Raises `TemplateError` when resources of these names would be made of what is not there."""
+        """Raises `TemplateError` when resources of these names would be made of what is not there. What has
+        its name from the templates themselves may be made before it is needed."""
+        given = (one.properties.get(key) for one in new.resources.values() for key in _GIVEN)
+        made = {one for one in given if isinstance(one, str)}
         for name in names:
-            if new.resources[name].type.startswith(_TYPES):
-                for key, value in new.resources[name].properties.items():
+            kind, properties = new.resources[name].type, dict(new.resources[name].properties)
+            if kind.startswith(_TYPES) and not kind.endswith("Quota"):  # theirs are numbers
+                for key, value in entries(hidden(properties, made)).items():
                     await self._look(name, key, value)
 
     async def _look(self, resource: str, key: str, value: Json) -> None:
         if isinstance(value, list):
             for one in cast("list[Json]", value):
                 await self._look(resource, key, one)
-        elif isinstance(value, dict) and not has_call(value):
+        elif isinstance(value, dict) and key in _HOLDING and not has_call(value):
             for inner, one in cast("dict[str, Json]", value).items():
                 await self._look(resource, inner, one)
         kind = _KINDS.get(_SPELLED.get(key, key))
@@ -120,7 +138,7 @@ class Named:
             pairs = [*zip(cast("list[Json]", old), cast("list[Json]", new), strict=False)]
             alike = [await self._same(word, *pair) for pair in pairs]
             return len(cast("list[Json]", old)) == len(cast("list[Json]", new)) and all(alike)
-        if isinstance(old, dict) and isinstance(new, dict):
+        if isinstance(old, dict) and isinstance(new, dict) and word in _HOLDING:
             had = _by_word(cast("dict[str, Json]", old))
             wants = _by_word(cast("dict[str, Json]", new))
             if had.keys() != wants.keys():

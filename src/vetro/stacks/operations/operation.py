@@ -35,7 +35,7 @@ from vetro.stacks.resources.base import (
     ResourceContext,
     ResourceType,
     entries,
-    items,
+    hidden,
     unknown_in,
 )
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
@@ -167,7 +167,8 @@ class Operation:
         async def look(name: str) -> None:
             kind = resource_type(template.resources[name].type, name)
             # What has its name from this template may be made, or get this name, before it is needed.
-            known = _hidden(apart.known(template.resources[name].properties), made)
+            known = apart.known(template.resources[name].properties)
+            known = entries(hidden(known, made))
             like = repr([known.get(key) for keys in kind.named for key in keys])
             if like not in seen:
                 seen.add(like)
@@ -636,15 +637,6 @@ class Operation:
     def _report_progress(self) -> None:
         if self.progress is not None:
             self.progress(self.waiting_on or "")
-
-
-def _hidden(value: Json, names: Collection[str]) -> Json:
-    """A value in which these names are not known."""
-    if isinstance(value, dict):
-        return {key: _hidden(one, names) for key, one in entries(value).items()}
-    if isinstance(value, list):
-        return [_hidden(one, names) for one in items(value)]
-    return Unknown(value) if isinstance(value, str) and value in names else value
 
 
 def describe(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, cast
 
@@ -379,6 +379,15 @@ def unknown_in(value: object) -> Unknown | None:
     elif isinstance(value, list):
         inner = [*cast("list[object]", value)]
     return next((found for one in inner if (found := unknown_in(one)) is not None), None)
+
+
+def hidden(value: Json, names: Collection[str]) -> Json:
+    """A value in which these names are not known: what a template gives them to is not looked for."""
+    if isinstance(value, dict):
+        return {key: hidden(one, names) for key, one in entries(value).items()}
+    if isinstance(value, list):
+        return [hidden(one, names) for one in items(value)]
+    return Unknown(value) if isinstance(value, str) and value in names else value
 
 
 def _first(properties: Mapping[str, Json], keys: tuple[str, ...]) -> Json:
