@@ -12,10 +12,13 @@ from sqlalchemy import insert, select, update
 from tests.compute.conftest import NODE, OTHER, PROJECT
 from tests.waiting import eventually
 
-from vetro.compute.operations.evacuation import clean_up
+from vetro.compute.operations import evacuation
+from vetro.compute.operations.evacuation import clean_up, make_again
+from vetro.compute.servers.store import STRAYS, change_extra
 from vetro.compute.tables import ports, servers, tasks, vms, volume_copies, volumes
 from vetro.compute.values.records import api_time
 from vetro.compute.work.agents import NodeTaskError, TaskCall
+from vetro.compute.work.jobs import JobFailure, JobRun
 from vetro.compute.work.node_tasks import PULLED, About
 from vetro.storage import ManualClock
 
@@ -317,7 +320,7 @@ async def test_a_machine_is_not_destroyed_before_it_is_there_elsewhere(site: Sit
     vm = await site.world.vm()
     await site.die()
     creation: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-    site.world.nodes.answers["machine_create"] = lambda _call: creation
+    site.world.nodes.answers["machine_create"] = creation
     made = await site.world.ok("POST", f"/servers/{NODE}/evacuate", {"fenced": True})
 
     async def begun() -> bool:
@@ -330,6 +333,166 @@ async def test_a_machine_is_not_destroyed_before_it_is_there_elsewhere(site: Sit
     creation.set_exception(NodeTaskError("it broke"))
     assert "it broke" in error_of(await site.world.job(made["job_uuid"]))
     assert (await site.home(vm), (NODE, vm) in site.here) == ((NODE, "running"), True)
+
+
+class Creation:
+    """A VM that is being made again, while nobody waits any more for how that ends."""
+
+    def __init__(self, site: Site, vm: str) -> None:
+        self.site = site
+        self.vm = vm
+        self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self, step_too_long: bool) -> Creation:
+        """The evacuation ends with its step's time, or has waited long enough for this VM."""
+        work, nodes = self.site.world.service.work, self.site.world.nodes
+
+        async def wait(id_: str, _seconds: float) -> Any:
+            if step_too_long:
+                raise TimeoutError
+            return await work.get(id_)
+
+        async def made(call: TaskCall) -> Any:
+            server = nodes.agents[-1].server_uuid
+            await self.answer
+            self.site.here[server, self.vm] = {**call.params, "state": "running"}
+            return {"vm": self.site.here[server, self.vm]}
+
+        self.site.here[NODE, self.vm]["create_timestamp"] = "2026-01-01T00:00:00.000Z"
+        await self.site.die()
+        nodes.answers["machine_create"] = made
+        waits, work.wait = work.wait, wait
+        said = error_of(await self.site.evacuate())
+        work.wait = waits
+        assert ("did not end" if step_too_long else "still being made") in said
+        assert await self.site.home(self.vm) == (OTHER, "creating")
+        return self
+
+    async def end(self, how: str) -> None:
+        """It is made, it is not, it is not sent again, or its VM is destroyed before."""
+        world = self.site.world
+        listed = select(tasks.c.id).where(tasks.c.vm_uuid == self.vm, tasks.c.status == "active")
+        async with world.database.read() as tx:
+            [creation] = [row.id for row in await tx.execute(listed)]
+        if how == "destroyed":
+            world.nodes.answers["machine_destroy"] = {}
+            gone = await world.ok("DELETE", f"/servers/default/vms/{self.vm}")
+            await world.ended(gone["id"])
+            world.nodes.answers["machine_destroy"] = self.site.answer
+        elif how == "withdrawn":
+            async with world.database.transaction() as tx:
+                await world.service.work.withdraw(tx, self.vm, "machine_create", "overtaken")
+        elif how == "failed":
+            self.answer.set_exception(NodeTaskError("it broke"))
+        else:
+            self.answer.set_result(None)
+        await world.ended(creation)
+
+    async def settled(self, how: str) -> None:
+        """The server that is heard has the VM if there is no other, and none that left it."""
+        site, where = self.site, {"made": {OTHER}, "destroyed": set[str]()}.get(how, {NODE})
+        if NODE not in where:
+            assert (await site.cleaned())["execution"] == "succeeded"
+        else:
+
+            async def back() -> bool:
+                return await site.home(self.vm) == (NODE, "running")
+
+            await eventually(back, "it is assigned to its server again")
+        assert {server for server, uuid in site.here if uuid == self.vm} == where
+        if how == "made":
+            assert await site.home(self.vm) == (OTHER, "running")
+        async with site.world.database.read() as tx:
+            assert "moved_vms" not in (await site.world.service.servers.row(tx, NODE)).extra
+
+
+@pytest.mark.parametrize("how", ["made", "failed", "withdrawn", "destroyed"])
+@pytest.mark.parametrize("step_too_long", [True, False])
+async def test_a_creation_that_nobody_waits_for_is_settled_when_its_server_is_heard(
+    site: Site, monkeypatch: pytest.MonkeyPatch, how: str, step_too_long: bool
+) -> None:
+    """Its evacuation has ended: what was made left the server, what was not belongs to it again."""
+    monkeypatch.setattr(evacuation, "LOOK_SECONDS", 0.01)
+    creation = await Creation(site, await site.world.vm()).open(step_too_long)
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    assert await clean_up(site.world.service) == {NODE}
+    assert (await site.home(creation.vm), (NODE, creation.vm) in site.here) == (
+        (OTHER, "creating"),
+        True,
+    )
+    await creation.end(how)
+    await creation.settled(how)
+
+
+@pytest.mark.parametrize("how", ["made", "failed", "destroyed"])
+async def test_an_evacuation_that_is_continued_waits_for_what_it_began_though_its_server_is_heard(
+    any_site: Site, how: str
+) -> None:
+    """It makes nothing else, and what it began is settled: nothing is lost, and nothing runs twice."""
+    site = any_site
+    vm, other = await site.world.vm(), await site.world.vm()
+    async with site.world.database.transaction() as tx:
+        await tx.execute(update(vms).where(vms.c.uuid == other).values(payload=None))
+    creation = await Creation(site, vm).open(step_too_long=True)
+    async with site.world.database.transaction() as tx:
+        await tx.execute(update(vms).where(vms.c.uuid == other).values(payload={"uuid": other}))
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    run = JobRun(site.world.service, str(uuid4()), {"server_uuid": NODE}, None)
+    continued = asyncio.create_task(make_again(run))
+    await creation.end(how)
+    with pytest.raises(JobFailure) as said:
+        await continued
+    assert f"VM {other}: server {NODE} is heard again" in str(said.value)
+    assert ("it broke" in str(said.value)) is (how == "failed")
+    await clean_up(site.world.service)
+    await creation.settled(how)
+    assert await site.home(other) == (NODE, "running")
+
+
+async def test_an_evacuation_that_is_continued_lets_go_of_what_was_destroyed_meanwhile(
+    site: Site,
+) -> None:
+    """Nobody wants it any more: it is destroyed on its server, too, when that comes back."""
+    creation = await Creation(site, await site.world.vm()).open(step_too_long=True)
+    await creation.end("destroyed")
+    assert (await site.evacuate())["execution"] == "succeeded"
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    await creation.settled("destroyed")
+
+
+async def test_a_machine_is_not_put_back_while_it_is_destroyed(site: Site) -> None:
+    """Its creation has ended with that; it would be there again after its destruction."""
+    creation = await Creation(site, await site.world.vm()).open(step_too_long=True)
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    gate: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    site.world.nodes.answers["machine_destroy"] = gate
+    gone = await site.world.ok("DELETE", f"/servers/default/vms/{creation.vm}")
+    assert await clean_up(site.world.service) == {NODE}
+    assert (await site.home(creation.vm))[0] == OTHER
+    gate.set_result({})
+    assert (await site.world.ended(gone["id"]))["status"] == "complete"
+    site.world.nodes.answers["machine_destroy"] = site.answer
+    await clean_up(site.world.service)
+    await creation.settled("destroyed")
+
+
+async def test_a_machine_of_which_is_not_known_whether_it_was_made_elsewhere_has_no_grace_time(
+    site: Site,
+) -> None:
+    """The service was away when its creation failed, for longer than that: it is the only one."""
+    creation = await Creation(site, await site.world.vm()).open(step_too_long=True)
+    await site.world.server(NODE, **{"Admin IP": "192.0.2.1"})
+    await creation.end("withdrawn")
+    since = (site.world.database.clock.now() - timedelta(days=1)).isoformat()
+    async with site.world.database.transaction() as tx:
+        await change_extra(tx, NODE, STRAYS, lambda _known: {creation.vm: since})
+    await site.world.service.strays.look()
+    async with site.world.database.read() as tx:
+        query = select(tasks.c.task).where(tasks.c.vm_uuid == creation.vm)
+        assert "machine_destroy" not in [row.task for row in await tx.execute(query)]
+    await clean_up(site.world.service)
+    await site.world.service.strays.look()
+    await creation.settled("withdrawn")
 
 
 async def volume_on(site: Site, vm: str | None = None) -> str:

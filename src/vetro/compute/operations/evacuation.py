@@ -9,14 +9,14 @@ from its image. Data on the dead server's disks stays there; its volumes are los
 The server's record keeps the list of these VMs, and a tombstone when it is deleted. If its machine comes
 back, they are destroyed on it before it may be used again; VMs that were not recreated still belong to it.
 Until then these are missing, and deployments and destructions go on without the server
-(`vetro.compute.vms.given_up`).
+(`vetro.compute.vms.given_up`). A VM that is just being recreated is on the list with its ``task``: whoever
+sees that end settles it, the evacuation or, when the server is heard and nobody waits, the clean-up.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from functools import partial
 
 import structlog
 from sqlalchemy import delete, select, update
@@ -25,7 +25,8 @@ from vetro.compute.operations.lost_volumes import find_again, mark_lost
 from vetro.compute.operations.migration import hold_room, room_of
 from vetro.compute.operations.parts import Run, ServiceParts
 from vetro.compute.servers.store import CHANNEL, LOST, change_extra
-from vetro.compute.tables import moves, servers, vms
+from vetro.compute.servers.tombstones import under_way
+from vetro.compute.tables import moves, servers, tasks, vms
 from vetro.compute.values.faults import conflict, not_found
 from vetro.compute.values.records import Json, Record, api_time, iso_moment, mapping, without
 from vetro.compute.values.silence import FENCED, MOVED, is_silent
@@ -34,13 +35,15 @@ from vetro.compute.vms.lifecycle import UNMADE
 from vetro.compute.work.jobs import JobFailure, Step, Workflow
 from vetro.compute.work.node_tasks import About, NodeTaskError
 from vetro.http import Fault
-from vetro.storage import StoredRow, Transaction, watch
+from vetro.storage import LookAgain, StoredRow, Transaction, watch
 
 log = structlog.get_logger(__name__)
 
 EVACUATE, CLEAN = "server-evacuate", "server-clean-up"
 SIDE_BY_SIDE = 4
 CREATE_SECONDS = 3600
+#: A VM that is still being recreated, though its server is heard, is looked at again after this long.
+LOOK_SECONDS = 60.0
 
 
 async def start_evacuation(service: ServiceParts, row: StoredRow) -> str:
@@ -79,7 +82,6 @@ async def make_again(run: Run) -> Json:
     async def one(vm_uuid: str) -> str | None:
         async with turn:
             try:
-                await _still_silent(run)
                 return await _one(run, vm_uuid)
             except (JobFailure, Fault, NodeTaskError) as error:
                 return str(error)
@@ -89,16 +91,20 @@ async def make_again(run: Run) -> Json:
             vms.c.server_uuid == run.server_uuid, vms.c.state.not_in(UNMADE)
         )
         here = [row.uuid for row in await tx.execute(query.order_by(vms.c.created, vms.c.uuid))]
-        under_way = mapping((await service.servers.row(tx, run.server_uuid)).extra.get(MOVED))
+        extra = (await service.servers.row(tx, run.server_uuid)).extra
     # A service may have died during this step: wait for the tasks it started.
-    begun = [uuid for uuid, entry in under_way.items() if mapping(entry).get("task")]
+    begun = under_way(extra)
     wanted = [*here, *(uuid for uuid in begun if uuid not in here)]
     ended = await asyncio.gather(*(one(uuid) for uuid in wanted))
     reasons = {uuid: why for uuid, why in zip(wanted, ended, strict=True) if why}
     lost = await mark_lost(service, run.server_uuid)
     for vm in await service.machines.listing(run.server_uuid):
         uuid = str(vm["uuid"])
-        if uuid not in wanted and uuid not in under_way and vm.get("state") not in UNMADE:
+        if (
+            uuid not in wanted
+            and uuid not in mapping(extra.get(MOVED))
+            and vm.get("state") not in UNMADE
+        ):
             reasons[uuid] = "the service did not make it and does not know how to make it again"
     if reasons:
         named = "; ".join(f"VM {uuid}: {why}" for uuid, why in sorted(reasons.items()))
@@ -107,7 +113,7 @@ async def make_again(run: Run) -> Json:
 
 
 async def _one(run: Run, vm_uuid: str) -> str | None:
-    """Recreate one VM; returns the reason if that failed."""
+    """Recreate one VM, or wait for what has begun; returns the reason if that failed."""
     service, source = run.service, run.server_uuid
     async with service.database.read() as tx:
         row = (await tx.execute(select(vms).where(vms.c.uuid == vm_uuid))).first()
@@ -117,34 +123,64 @@ async def _one(run: Run, vm_uuid: str) -> str | None:
     if row is None:
         return None  # destroyed meanwhile
     if row.server_uuid == source:
+        await _still_silent(run)
         if moving is not None:
             return f"it is being moved: wait for job {moving.job_uuid}, then evacuate again"
         if not row.payload:
             return "what it was made from is not known"
         target = await hold_room(service, row, mapping(row.payload).get("image_uuid"))
         try:
-            task, was = await _begin(service, vm_uuid, source, target), row.state
+            task = await _begin(service, vm_uuid, source, target)
         except Fault:
             async with service.database.transaction() as tx:
                 await tx.execute(delete(vms).where(vms.c.uuid == room_of(vm_uuid)))
             raise
     else:
-        entry = mapping(moved.get(vm_uuid))
-        task, was = str(entry.get("task")), str(entry.get("state"))
+        task = str(mapping(moved.get(vm_uuid)).get("task"))
     ended = await service.work.wait(task, CREATE_SECONDS)
-    if ended.status != "complete":
-        await _put_back(service, vm_uuid, source, was)
-        return ended.error or "the node gave no reason"
+    await _settle(service, source, vm_uuid)
+    if ended.status == "active":
+        return "it is still being made"
+    return None if ended.status == "complete" else ended.error or "the node gave no reason"
+
+
+async def _settle(service: ServiceParts, source: str, uuid: str) -> bool:
+    """Settle the entry of a VM that was begun to be recreated; false while it is made or destroyed.
+
+    One that could not be recreated is assigned to its server again. Otherwise it has left for good: it
+    is elsewhere, or its record is gone.
+    """
     async with service.database.transaction() as tx:
-        await change_extra(tx, source, MOVED, lambda moved: confirmed(moved, vm_uuid))
+        await tx.exclude(f"vm {uuid}")
+        going_on = select(tasks.c.id).where(
+            tasks.c.vm_uuid == uuid,
+            tasks.c.task.in_(("machine_create", "machine_destroy")),
+            tasks.c.status == "active",
+        )
+        if (await tx.execute(going_on)).first() is not None:
+            return False
+        unmade = (
+            (vms.c.uuid == uuid)
+            & (vms.c.server_uuid != source)
+            & vms.c.state.in_(("creating", "failed"))
+        )
+        failed = (await tx.execute(select(vms.c.uuid).where(unmade))).first() is not None
+        was: list[str] = []
+
+        def settled(moved: Json) -> Json:
+            entry = mapping(mapping(moved).get(uuid))
+            if not entry.get("task"):
+                return moved  # somebody else did
+            if failed:
+                was.append(str(entry.get("state")))
+                return without(moved, uuid)
+            return {**mapping(moved), uuid: without(without(entry, "task"), "state")}
+
+        await change_extra(tx, source, MOVED, settled)
+        for state in was:
+            await tx.execute(update(vms).where(unmade).values(server_uuid=source, state=state))
         tx.notify(CHANNEL, source)
-    return None
-
-
-def confirmed(moved: Json, vm_uuid: str) -> Json:
-    """The list of what left a server, with a VM in it that is there elsewhere now."""
-    entry = mapping(mapping(moved).get(vm_uuid))
-    return {**mapping(moved), vm_uuid: without(without(entry, "task"), "state")}
+    return True
 
 
 async def _begin(service: ServiceParts, uuid: str, source: str, target: str) -> str:
@@ -176,20 +212,6 @@ async def _begin(service: ServiceParts, uuid: str, source: str, target: str) -> 
             tx.notify(CHANNEL, one)
     await service.work.launch(id_)
     return id_
-
-
-async def _put_back(service: ServiceParts, uuid: str, source: str, state: str) -> None:
-    """Assign a VM that could not be recreated to its dead server again."""
-    async with service.database.transaction() as tx:
-        await tx.exclude(f"vm {uuid}")
-        back = await tx.execute(
-            update(vms)
-            .where(vms.c.uuid == uuid, vms.c.state.in_(UNMADE))
-            .values(server_uuid=source, state=state)
-        )
-        if back.rowcount:
-            await _remember(tx, source, uuid, None)
-            tx.notify(CHANNEL, source)
 
 
 async def _remember(tx: Transaction, server_uuid: str, uuid: str, entry: Record | None) -> None:
@@ -246,32 +268,46 @@ async def destroy_moved(run: Run) -> Json:
 
 def gone_from(extra: Record) -> Record:
     """The VMs that left a server for good, by what is kept with it."""
-    moved = mapping(extra.get(MOVED))
-    return {uuid: entry for uuid, entry in moved.items() if not mapping(entry).get("task")}
+    made = under_way(extra)
+    return {uuid: one for uuid, one in mapping(extra.get(MOVED)).items() if uuid not in made}
 
 
-async def clean_up(service: ServiceParts, server_uuids: set[str] | None = None) -> None:
-    """Begin to clean up servers (those named, or all) that run again after an evacuation."""
+async def clean_up(service: ServiceParts, server_uuids: set[str] | None = None) -> set[str]:
+    """Begin to clean up servers (those named, or all) that run again after an evacuation.
+
+    Returns those of which a VM is still being recreated elsewhere.
+    """
     async with service.database.read() as tx:
         query = select(servers.c.uuid, servers.c.extra).where(servers.c.status == "running")
         if server_uuids is not None:
             query = query.where(servers.c.uuid.in_(server_uuids))
-        returned = [
-            row.uuid
-            for row in await tx.execute(query)
-            if gone_from(row.extra) or row.extra.get(LOST)
-        ]
+        rows = list(await tx.execute(query))
+    waits: set[str] = set()
+    for row in rows:
+        for vm_uuid in under_way(row.extra):
+            # What is settled is notified: the server is looked at again.
+            if not await _settle(service, row.uuid, vm_uuid):
+                waits.add(row.uuid)
+    returned = [row.uuid for row in rows if gone_from(row.extra) or row.extra.get(LOST)]
     for uuid in returned:
         try:
             job = await service.jobs.create(CLEAN, uuid, {"server_uuid": uuid})
         except Fault:
             continue  # another service process has started it
         log.warning("evacuated_server_returned", server=uuid, job=job)
+    return waits
 
 
 async def watch_returning(service: ServiceParts) -> None:
     """Clean up returning servers, until cancelled."""
-    await watch(service.database, CHANNEL, partial(clean_up, service))
+    waits: set[str] = set()
+
+    async def look(named: set[str] | None) -> LookAgain | None:
+        nonlocal waits
+        waits = await clean_up(service, None if named is None else {*waits, *named})
+        return LookAgain(LOOK_SECONDS) if waits else None
+
+    await watch(service.database, CHANNEL, look)
 
 
 WORKFLOWS: tuple[Workflow[ServiceParts], ...] = (

@@ -10,7 +10,14 @@ from sqlalchemy import delete, insert, select
 
 from vetro.compute.tables import tombstones
 from vetro.compute.values.records import Record, mapping
+from vetro.compute.values.silence import MOVED
 from vetro.storage import Transaction
+
+
+def under_way(extra: Record) -> Record:
+    """Of the VMs that left a server, by what is kept with it: those that are still being made elsewhere."""
+    moved = mapping(extra.get(MOVED))
+    return {uuid: entry for uuid, entry in moved.items() if mapping(entry).get("task")}
 
 
 async def bury(tx: Transaction, server_uuid: str, moved: Record) -> None:

@@ -17,6 +17,7 @@ import structlog
 from sqlalchemy import select
 
 from vetro.compute.servers.store import STRAYS, STRAYS_CHANNEL, ServerStore, known_of
+from vetro.compute.servers.tombstones import under_way
 from vetro.compute.tables import servers, tasks
 from vetro.compute.values.records import mapping
 from vetro.compute.vms.ages import made_at, made_elsewhere
@@ -71,6 +72,8 @@ class Strays:
         return {row.uuid for row in rows}
 
     async def _remove(self, row: StoredRow, uuid: str, *, due: bool) -> None:
+        if uuid in under_way(row.extra):
+            return  # it may be the only one: who made it elsewhere has not looked at how that ended
         if not due and not await self._is_left_behind(row, uuid):
             return
         async with self.database.read() as tx:
