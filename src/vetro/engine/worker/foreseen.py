@@ -98,7 +98,9 @@ async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models,
     going = [*models.going(bodies, networks)]
     if same := await _renamed(going, services, name, there):
         # A machine does not go with a volume that is only named in other words.
-        going = [one for one in models.going(bodies, networks, same) if one.resources[0] not in same]
+        going = [
+            one for one in models.going(bodies, networks, same) if one.resources[0] not in same
+        ]
     if stack.status.failed:
         # Its template was wished, and what is there may be as before: a change may lead back to that.
         going = [one for one in going if not one.changes]
@@ -179,7 +181,7 @@ class _Models:
     def going(
         self, bodies: JsonObject, networks: dict[str, str], same: Collection[str] = ()
     ) -> Iterator[_Going]:
-        """What the change takes from the stack of a template, or replaces there; ``same``: is not replaced."""
+        """What the change takes from the stack of a template, or replaces there; ``same``: what stays."""
         volumes = [*self._volumes(bodies)]
         replaced = {one.resources[0] for one in volumes if one.changes}.difference(same)
         replaced |= {*self._groups(bodies), *self._ports(bodies, networks)}
