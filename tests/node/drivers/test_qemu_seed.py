@@ -213,6 +213,7 @@ def test_a_machine_of_any_image_has_keys_of_its_own(
     assert (tree / "opt/vetro/boot").read_text().count("first-start") == 1
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("masked", [False, True])
 def test_systemd_of_an_older_image_runs_the_first_start(tmp_path: Path, masked: bool) -> None:
     """The seed enables the same unit that newer images have, unless it was masked."""
