@@ -6,6 +6,8 @@ import errno
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -267,6 +269,58 @@ async def test_what_others_do_properly_is_no_change_by_hand(tmp_path: Path) -> N
     finally:
         await other.close()
         await write(database)
+        await database.close()
+
+
+HALF = """
+import fcntl, os, sys
+file, page = sys.argv[1], bytes.fromhex(sys.argv[2])
+lock = open(f"{file}-copying", "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+database = os.open(file, os.O_RDWR)
+os.pwrite(database, page, 0)
+print("half", flush=True)
+input()
+"""
+"""A process that copies the journal: the first page first, by which there are more."""
+
+
+async def test_what_a_process_has_copied_half_is_not_overwritten(tmp_path: Path) -> None:
+    """While it copies nobody looks; when it is killed, the next one that looks copies the rest."""
+    file = tmp_path / "vetro.db"
+    database = await Database.open(f"sqlite:///{file}")
+    try:
+        async with database.transaction() as tx:
+            await tx.execute(text("CREATE TABLE things (number INTEGER)"))
+            await tx.execute(text("CREATE TABLE texts (text TEXT)"))
+        await database.wipe()
+        await database.check()
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("INSERT INTO texts VALUES (?)", ("x" * 90_000,))
+            (number,) = other.execute("PRAGMA user_version").fetchone()
+            other.execute(f"PRAGMA user_version={number + 1}")
+        there = tmp_path / "there"
+        there.mkdir()
+        for name in ("vetro.db", "vetro.db-wal"):
+            shutil.copyfile(tmp_path / name, there / name)
+        with closing(sqlite3.connect(there / "vetro.db")) as copied:
+            copied.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        page = (there / "vetro.db").read_bytes()[:4096]
+        with subprocess.Popen(
+            [sys.executable, "-c", HALF, file, page.hex()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as copying:
+            assert copying.stdout is not None
+            assert copying.stdout.readline() == b"half\n"
+            await write(database)
+            await database.check()
+            copying.kill()
+        await database.check()
+        await write(database)
+        assert await numbers(database) == [2, 2]
+        assert file.stat().st_size >= (there / "vetro.db").stat().st_size
+    finally:
         await database.close()
 
 

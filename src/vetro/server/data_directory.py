@@ -3,6 +3,7 @@
 ::
 
     vetro.db          the database (SQLite, unless another is configured)
+    vetro.db-copying  its lock is held by who copies the journal
     vetro.db-overwritten  marks one that was overwritten under a service
     notify/           sockets for notifications between processes (SQLite only)
     node/             the local node agent: containers, id-shifted images, state

@@ -10,11 +10,15 @@ over them. So before each commit somebody asks for the state of the files (three
   higher ``user_version``, a number in the header that SQLite leaves to applications: an older copy has a
   lower one. Which number the file itself has, a connection with ``immutable=1`` says: it ignores the journal.
 
+While a process copies, the file is neither the one nor the other: its header names pages that are not there
+yet. So who copies, and who looks, holds the lock of a file beside it (``-copying``).
+
 The file is never opened otherwise: closing any descriptor of it would end SQLite's locks on it.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import sqlite3
@@ -49,6 +53,7 @@ class KeptFiles:
         real = os.path.realpath(path)
         self._names = (str(path), f"{real}-wal", f"{real}-shm")
         self._url = f"file:{quote(real)}?immutable=1"
+        self._lock = f"{real}-copying"
         self._files = [_id(_stat(name)) for name in self._names]
         self._inodes = [None if one is None else one[1] for one in self._files]
         self._device = self._files[0] and self._files[0][0]
@@ -80,16 +85,22 @@ class KeptFiles:
             self._journal_bytes = journal.st_size
 
     def _examine(self) -> None:
-        database, journal, index = (_stat(name) for name in self._names)
-        if _id(database) != self._files[0]:
+        if _id(_stat(self._names[0])) != self._files[0]:
             raise DatabaseReadOnly(
                 f"the database file {self._path} was deleted or replaced while it is in use:"
                 f" {_NOTHING_IS_STORED}. If it was moved, move it back. Otherwise copy what is needed"
                 " through the API, stop the service and restore the file from a backup"
             )
-        assert database is not None
         if self._copying:
             return
+        with self.alone(wait=False) as is_alone:
+            if is_alone:  # else the next commit looks
+                self._examine_content()
+
+    def _examine_content(self) -> None:
+        database, journal, index = (_stat(name) for name in self._names)
+        if database is None:
+            return  # since a moment: the next commit says it
         if (database.st_size, database.st_mtime_ns) != self._looked_at:
             self._look(database)
         for name, found, known in (
@@ -106,6 +117,27 @@ class KeptFiles:
             if journal.st_size < self._journal_bytes:
                 self._look_at_journal()
             self._journal_bytes = journal.st_size
+
+    @contextmanager
+    def alone(self, *, wait: bool = True) -> Generator[bool]:
+        """Keep other processes from copying and looking; ``False``: one of them does, and it is not waited.
+
+        For a thread: copying takes a while. Where the lock cannot be made, nothing is kept from anybody.
+        """
+        try:
+            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:  # no place, or a file system that is read-only
+            yield True
+            return
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(descriptor)
 
     @contextmanager
     def copying(self) -> Generator[None]:
@@ -145,7 +177,7 @@ class KeptFiles:
     def _look(self, database: os.stat_result) -> None:
         """See who changed the database file."""
         try:
-            found = self._content_of_file()
+            found = self._content_after_copying(database)
             ahead = found[0] - self._content[0]
             ours = (
                 found == self._content
@@ -163,6 +195,17 @@ class KeptFiles:
             _mark_of(self._path).unlink(missing_ok=True)
         self._content = found
         self._looked_at = (database.st_size, database.st_mtime_ns)
+
+    def _content_after_copying(self, database: os.stat_result) -> _Content:
+        """The content of the file; of one that a killed process left half copied, after the rest."""
+        try:
+            return self._content_of_file()
+        except sqlite3.DatabaseError as error:
+            is_corrupt = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT
+            if not is_corrupt or database.st_size < self._looked_at[0]:
+                raise
+        self._run(COPY)
+        return self._content_of_file()
 
     def keep_mark(self) -> None:
         """Keep beside an overwritten file what it is like, so that `refuse_overwritten` knows it again."""

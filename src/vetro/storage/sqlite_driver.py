@@ -394,6 +394,9 @@ class SqliteFile:
     def _copying(self) -> AbstractContextManager[None]:
         return nullcontext() if self._files is None else self._files.copying()
 
+    def _alone(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._files is None else self._files.alone()
+
     def _mark(self, driver: LoopConnection) -> None:
         if self._files is not None:
             self._files.mark(driver.run)
@@ -413,14 +416,16 @@ class SqliteFile:
     def _copy_journal(self) -> None:
         connection = self._open()
         try:
-            connection.run(COPY)
+            with self._alone():
+                connection.run(COPY)
         finally:
             connection.close()
 
     def _finish_copy(self, writer: LoopConnection) -> None:
         try:
-            self._mark(writer)
-            writer.run(COPY)
+            with self._alone():
+                self._mark(writer)
+                writer.run(COPY)
         except sqlite3.Error as error:
             log.warning("journal_not_copied", file=str(self.path), error=str(error))
 
@@ -430,9 +435,10 @@ class SqliteFile:
         def work() -> None:
             connection = self._open()
             try:
-                self._mark(connection)
-                for one in statements:
-                    connection.run(one)
+                with self._alone():
+                    self._mark(connection)
+                    for one in statements:
+                        connection.run(one)
             finally:
                 connection.close()
 
