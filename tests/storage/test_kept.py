@@ -272,6 +272,26 @@ async def test_what_others_do_properly_is_no_change_by_hand(tmp_path: Path) -> N
         await database.close()
 
 
+async def test_checkpoints_of_others_without_a_number_are_no_change_by_hand(tmp_path: Path) -> None:
+    """One process has copied the number of another, which then copies what was stored since."""
+    file = tmp_path / "vetro.db"
+    database = await Database.open(f"sqlite:///{file}")
+    try:
+        async with database.transaction() as tx:
+            await tx.execute(text("CREATE TABLE things (number INTEGER)"))
+            await tx.execute(text("CREATE TABLE texts (text TEXT)"))
+        await database.wipe()
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            for _ in range(3):
+                other.execute("INSERT INTO texts VALUES (?)", ("x" * 90_000,))
+                other.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                other.execute("INSERT INTO texts VALUES (?)", ("x" * 90_000,))
+                await write(database)
+                await database.check()
+    finally:
+        await database.close()
+
+
 HALF = """
 import fcntl, os, sys
 file, page = sys.argv[1], bytes.fromhex(sys.argv[2])

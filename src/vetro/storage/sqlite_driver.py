@@ -366,7 +366,7 @@ class SqliteFile:
         driver = connection.driver
         is_large = driver.written - self._began_at > LARGE_COMMIT_PAGES
         is_due = driver.written > CHECKPOINT_PAGES
-        if is_due and self._checkpoint is None:
+        if self._is_copied or (is_due and self._checkpoint is None):
             self._mark(driver)
         if self._restarted or self._is_copied or is_large or is_due:
             # The first commit of a journal waits for the disk, and a large one takes a while. While a
@@ -424,7 +424,6 @@ class SqliteFile:
     def _finish_copy(self, writer: LoopConnection) -> None:
         try:
             with self._alone():
-                self._mark(writer)
                 writer.run(COPY)
         except sqlite3.Error as error:
             log.warning("journal_not_copied", file=str(self.path), error=str(error))
