@@ -476,6 +476,7 @@ def test_an_application_goes_on_without_a_node_that_is_gone(
     # It was only the agent: its container runs, and ends when the node is back.
     gone.start()
     until(lambda: list((gone.directory / "node/vms").glob("*/vm.json")) == [], "it is clean")
+    until(lambda: len(vetro.json("vm", "list")) == 1, "the node has said so")
     # Somebody destroys the container: the next deployment makes it again.
     vetro.run("vm", "delete", before["uuid"], "--yes")
     assert "was made again" in vetro.run("env", "deploy", "kept")
