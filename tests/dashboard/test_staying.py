@@ -105,14 +105,16 @@ def test_a_dialog_of_a_tile_stays_when_the_tile_goes_to_another_row(
     visit: Visit, service: Service
 ) -> None:
     """Somebody makes an environment that comes before it; a new name is still being typed."""
-    # Of a long list only what is seen is drawn, and other tests leave environments: these come first.
-    environment(service, "0 m of the row")
+    # Of a long list only what is seen is drawn, and other tests leave environments: these are searched for.
+    for name in ("rowed m", *(f"one of many {number}" for number in range(7))):
+        environment(service, name)  # the search appears with more than six
     page = visit(width=390).sign_in()
-    page.get_by_role("button", name="Actions of 0 m of the row").click()
+    page.get_by_label("Search environments").fill("rowed")
+    page.get_by_role("button", name="Actions of rowed m").click()
     page.get_by_role("menuitem", name="Rename").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("half a na")
-    for name in ("0 a before it", "0 z after it"):
+    for name in ("rowed a", "rowed z"):
         environment(service, name)
         expect(page.get_by_text(name, exact=True)).to_be_attached()
     expect(dialog.get_by_label("Name")).to_have_value("half a na")
