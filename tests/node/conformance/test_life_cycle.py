@@ -149,12 +149,26 @@ async def test_vms_outlive_the_agent(rig: Any) -> None:
     assert (await rig.driver.stop(uuid, force=True))["state"] == "stopped"
 
 
-async def test_autoboot_starts_those_that_ask_for_it(rig: Any) -> None:
-    """As after a restart of the machine."""
-    wanted, other = (await rig.create())["uuid"], (await rig.create(autoboot=False))["uuid"]
-    await rig.driver.stop(wanted, force=True)
+async def test_each_vm_has_the_state_last_wanted_after_a_power_cut(rig: Any) -> None:
+    """A start makes it wanted, a stop unwanted, whatever its creation said."""
+    wanted, other = (await rig.create(autoboot=False))["uuid"], (await rig.create())["uuid"]
+    assert (await rig.driver.start(wanted))["autoboot"] is True
+    assert (await rig.driver.stop(other, force=True))["autoboot"] is False
+    await rig.driver.kill(wanted, signal.SIGKILL)
+    await until_state(rig, wanted, "stopped")
     assert await rig.driver.autoboot() == []
     assert (await state_of(rig, wanted), await state_of(rig, other)) == ("running", "stopped")
+
+
+async def test_a_vm_that_has_ended_by_itself_can_be_unwanted(rig: Any) -> None:
+    """Its stop is refused, as it does not run; it does not come back for all that."""
+    uuid = (await rig.create())["uuid"]
+    await rig.driver.kill(uuid, signal.SIGKILL)
+    await until_state(rig, uuid, "stopped")
+    with pytest.raises(DriverError, match="is not running"):
+        await rig.driver.stop(uuid)
+    assert await rig.driver.autoboot() == []
+    assert await state_of(rig, uuid) == "stopped"
 
 
 @pytest.mark.needs("reprovision")

@@ -506,7 +506,7 @@ async def test_autoboot_starts_what_should_run(
 ) -> None:
     """After a restart of the machine: VMs with autoboot run, others do not."""
     wanted, unwanted = await node.create(kit), await node.create(kit, autoboot=False)
-    await node.task("machine_shutdown", uuid=wanted)
+    await node.task("machine_kill", uuid=wanted, signal="SIGKILL")
     again = await kit.simulate(tmp_path)
     assert await again.driver.autoboot() == []
     states = {vm["uuid"]: vm["state"] for vm in await again.driver.list()}

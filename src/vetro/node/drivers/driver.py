@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
@@ -96,7 +96,7 @@ class Driver:
         await self._hypervisors.close()
 
     async def autoboot(self) -> list[str]:
-        """Start the stopped VMs that ask for it; returns the uuids of those that did not start."""
+        """Start the stopped VMs that are wanted; returns the uuids of those that did not start."""
         due = [
             vm
             for vm in self._store
@@ -118,6 +118,13 @@ class Driver:
 
         outcomes = await asyncio.gather(*(start(vm) for vm in due))
         return [uuid for uuid in outcomes if uuid is not None]
+
+    async def runs_any(self) -> bool:
+        """Whether a VM runs, or is about to."""
+        for vm in self._store:
+            if (await self._hypervisors.of(vm).state(vm["uuid"])).zone_state != "installed":
+                return True
+        return False
 
     def watch(self, changed: Changed) -> None:
         """Call ``changed(uuid)`` on every change of state or configuration."""
@@ -232,21 +239,51 @@ class Driver:
         return await self._records.present(self._records.find(uuid))
 
     async def start(self, uuid: str) -> Vm:
-        """Start a stopped VM; resume a frozen one. Errors: ``VmAlreadyRunning``."""
+        """Start a stopped VM; resume a frozen one. Errors: ``VmAlreadyRunning``.
+
+        From now on it starts when the machine boots.
+        """
         vm, hypervisor = self._whole(uuid)
         now = await hypervisor.state(uuid)
-        if now.frozen is not None:
-            await hypervisor.resume(uuid)
-        elif now.zone_state != "installed":
-            raise already_running(uuid)
-        else:
-            await hypervisor.start(vm)
+        with self._wanted(uuid, runs=True):
+            if now.frozen is not None:
+                await hypervisor.resume(uuid)
+            elif now.zone_state != "installed":
+                raise already_running(uuid)
+            else:
+                await hypervisor.start(vm)
         return await self._after_change(uuid)
 
+    @contextlib.contextmanager
+    def _wanted(self, uuid: str, *, runs: bool) -> Generator[None, None, None]:
+        """Keep over a boot what was asked for, unless it fails. What is so already has not failed."""
+        try:
+            yield
+        except DriverError as error:
+            if error.code in ("EALREADYRUNNING", "ENOTRUNNING"):
+                self._want(uuid, runs=runs)
+            raise
+        self._want(uuid, runs=runs)
+
+    def _want(self, uuid: str, *, runs: bool) -> None:
+        vm = self._records.find(uuid)
+        if vm.get("autoboot") is runs:
+            return
+        vm = cast("Vm", {**vm, "autoboot": runs, "last_modified": later(vm["last_modified"])})
+        try:
+            self._store.save(vm)
+        except OSError as error:
+            # The disk is full: a VM can be stopped all the same.
+            log.error("wanted_state_not_stored", uuid=uuid, error=str(error))
+
     async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
-        """Stop it, by force after ``timeout`` seconds. Errors: ``VmNotRunning``."""
-        _, hypervisor = await self._running(uuid)
-        await hypervisor.stop(uuid, force=force, timeout=timeout)
+        """Stop it, by force after ``timeout`` seconds. Errors: ``VmNotRunning``.
+
+        From now on it does not start when the machine boots.
+        """
+        with self._wanted(uuid, runs=False):
+            _, hypervisor = await self._running(uuid)
+            await hypervisor.stop(uuid, force=force, timeout=timeout)
         return await self._after_change(uuid)
 
     async def reboot(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
