@@ -23,6 +23,9 @@ from vetro.node.vm_records import Disk, Vm, disks_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MIB = 2**20
+_FORMER = "former"
+BEFORE = "before a rollback"
+"""A snapshot in the disks; none that somebody asks for has spaces in its name."""
 DEFAULT_SIZE = 10 * 1024
 """MiB of a first disk without a given size."""
 
@@ -108,16 +111,8 @@ async def _make(
     image = disk.get("image_uuid")
     if image:
         source, size = images[image]
-        least = -(-size // _MIB)
-        asked = disk.get("size") or max(least, default_size)
-        if asked < least:
-            raise DriverError(
-                f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image {image}"
-                f" of {least} MiB",
-                code="EINVAL",
-                rest_code="InvalidPayload",
-            )
-        disk["size"] = asked
+        check_room(disk, image, size)
+        asked = disk["size"] = disk.get("size") or max(_mib(size), default_size)
         await _tool(
             "create", "-q", "-f", "qcow2", "-F", "qcow2",
             "-b", os.path.relpath(source, path.parent), str(temporary), str(asked * _MIB),
@@ -125,6 +120,57 @@ async def _make(
     else:
         await _tool("create", "-q", "-f", "qcow2", str(temporary), str(disk.get("size", 0) * _MIB))
     temporary.replace(path)
+
+
+def check_room(disk: Disk, image_uuid: str, image_bytes: int) -> None:
+    """Refuse a disk that cannot hold its image. Errors: ``DriverError``."""
+    asked = disk.get("size")
+    if asked and asked < _mib(image_bytes):
+        raise DriverError(
+            f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image"
+            f" {image_uuid} of {_mib(image_bytes)} MiB",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        )
+
+
+def _mib(size: int) -> int:
+    """Whole MiB that hold ``size`` bytes."""
+    return -(-size // _MIB)
+
+
+def put_aside(directory: Path, disk: Disk) -> None:
+    """Keep the file of a disk beside, until ``put_back`` or ``forget_former``."""
+    place = _make_aside(directory)
+    file_of(directory, disk).rename(place / file_of(directory, disk).name)
+
+
+def _make_aside(directory: Path) -> Path:
+    # As deep as the disks: an overlay names its image by a relative path.
+    place = directory / _FORMER
+    remove_tree(place)
+    place.mkdir(mode=0o711)
+    return place
+
+
+async def put_back(directory: Path, disks: Sequence[Disk]) -> None:
+    """Give the disks of a stopped VM what ``put_aside`` or ``rollback_kept`` kept, if they did."""
+    if has_former(directory):
+        for path in (directory / _FORMER).iterdir():
+            path.replace(directory / "disks" / path.name)
+        await rollback(directory, disks, BEFORE)
+        await drop_snapshot(directory, disks, BEFORE)
+        forget_former(directory)
+
+
+def has_former(directory: Path) -> bool:
+    """Whether something was put aside. The snapshot ``BEFORE`` in the disks may belong to it."""
+    return (directory / _FORMER).is_dir()
+
+
+def forget_former(directory: Path) -> None:
+    """Remove what was put aside, but for the snapshot ``BEFORE``."""
+    remove_tree(directory / _FORMER)
 
 
 def check_growth(before: Sequence[Disk], after: Sequence[Disk]) -> None:
@@ -172,6 +218,13 @@ async def snapshot(directory: Path, disks: Sequence[Mapping[str, object]], name:
         await _tool("snapshot", "-q", "-c", name, str(file_of(directory, disk)))
 
 
+async def rollback_kept(directory: Path, disks: Sequence[Disk], name: str) -> None:
+    """As ``rollback``; what is in the disks now is kept in ``BEFORE``, for ``put_back``."""
+    _make_aside(directory)
+    await snapshot(directory, disks, BEFORE)
+    await rollback(directory, disks, name)
+
+
 async def rollback(directory: Path, disks: Sequence[Mapping[str, object]], name: str) -> None:
     """Restore the disks of a stopped VM. A disk created after the snapshot does not change."""
     for disk in disks:
@@ -201,6 +254,7 @@ def usage(directory: Path, disks: Sequence[Disk]) -> DiskUse:
 
 def remove(directory: Path) -> None:
     """Remove all disks."""
+    remove_tree(directory / _FORMER)
     remove_tree(directory / "disks")
 
 
