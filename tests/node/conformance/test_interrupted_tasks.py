@@ -91,7 +91,7 @@ async def test_an_agent_killed_at_any_step_of_a_create_leaves_no_half_vm(
     assert (vm["uuid"], vm["state"]) == (uuid, "running")
 
 
-@pytest.mark.sampled(only=["simulated"])
+@pytest.mark.thorough
 @pytest.mark.needs("reprovision", "snapshots", killed=True)
 @pytest.mark.parametrize("fails", [False, True], ids=["killed", "failed"])
 @pytest.mark.parametrize("task", ["reprovision", "rollback"])

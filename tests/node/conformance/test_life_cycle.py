@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import Any
 
@@ -169,6 +170,41 @@ async def test_a_vm_that_has_ended_by_itself_can_be_unwanted(rig: Any) -> None:
         await rig.driver.stop(uuid)
     assert await rig.driver.autoboot() == []
     assert await state_of(rig, uuid) == "stopped"
+
+
+@pytest.mark.needs("reprovision", "isolation")
+async def test_an_image_of_another_kind_is_refused_before_the_vm_is_touched(rig: Any) -> None:
+    """It runs on with its record and its disk, and starts again later."""
+    uuid = (await rig.create())["uuid"]
+    before = await rig.driver.load(uuid)
+    image = rig.directory / "images" / MISSING
+    image.mkdir(parents=True)
+    (image / "manifest.json").write_text(
+        json.dumps({"uuid": MISSING, "name": "other", "type": "x"})
+    )
+    with pytest.raises(ImageError, match="is not"):
+        await rig.driver.reprovision(uuid, MISSING)
+    assert await rig.driver.load(uuid) == before
+    await rig.driver.stop(uuid, force=True)
+    assert (await rig.driver.start(uuid))["image_uuid"] == before["image_uuid"]
+
+
+@pytest.mark.needs("reprovision", "isolation", "snapshots")
+async def test_snapshots_that_need_their_image_refuse_another_before_the_vm_is_stopped(
+    rig: Any,
+) -> None:
+    """Where a snapshot is a whole root, as a clone is, it stays beside the new image."""
+    uuid = (await rig.create())["uuid"]
+    await rig.driver.create_snapshot(uuid, "one")
+    before = await rig.driver.load(uuid)
+    try:
+        now = await rig.driver.reprovision(uuid, rig.other_image)
+    except DriverError as error:
+        assert error.rest_code == "VmHasSnapshots"
+        assert await rig.driver.load(uuid) == before
+    else:
+        assert (now["state"], now["image_uuid"]) == ("running", rig.other_image)
+        assert (await rig.driver.rollback_snapshot(uuid, "one"))["state"] == "running"
 
 
 @pytest.mark.needs("reprovision")

@@ -142,8 +142,9 @@ class Pool(ABC):
             await self.trees.move(directory / _FORMER, directory / self.writable)
 
     async def drop_former(self, directory: Path) -> None:
-        """Remove what was put aside."""
-        await self.trees.drop(directory / _FORMER)
+        """Remove what was put aside, if something was."""
+        if (directory / _FORMER).is_dir():
+            await self.trees.drop(directory / _FORMER)
 
     async def rollback(self, directory: Path, name: str) -> None:
         """Put the root (not mounted) aside, and make one of a snapshot, which stays."""
