@@ -610,3 +610,21 @@ async def test_a_wish_that_was_fulfilled_before_the_failure_is_not_taken_back(
     result = await guarded.deploy(await guarded.edit(wishing(flavor="m1.small")), may_lose=[])
     assert not result["isException"], result
     assert guarded.servers == made
+
+
+@pytest.mark.parametrize("wrong", [{"flavor": None}, {"keyname": ["a"]}])
+async def test_what_a_contract_refuses_is_said_before_anything_is_asked(
+    guarded: Guarded, wrong: dict[str, Any]
+) -> None:
+    """Who agrees to a loss does not get the error after that; mended, the loss is asked for."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+    session = await guarded.edit(wishing("vetro-balancer", **wrong))
+    result = await guarded.deploy(session, may_lose=[])
+    assert next(iter(wrong)) in result["result"]["message"]
+    assert "losses" not in result["result"]
+    assert (guarded.servers, guarded.compute.calls) == (servers, [])
+    session = await guarded.edit(wishing(flavor="m1.tiny", keyname=None))
+    result = await guarded.deploy(session, may_lose=[])
+    assert [one["key"] for one in result["result"]["losses"]] == LETS_GO
+    assert guarded.servers == servers
