@@ -612,6 +612,34 @@ async def test_a_wish_that_was_fulfilled_before_the_failure_is_not_taken_back(
     assert guarded.servers == made
 
 
+@pytest.mark.parametrize("name", ["keyname", "networks"])
+async def test_a_wish_for_what_was_not_there_before_is_put_back_as_well(
+    guarded: Guarded, name: str
+) -> None:
+    """A first key pair, a second network: the deployment fails, and nothing of it is carried on."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+    networks = {"useEnvironmentNetwork": True, "customNetworks": [NETWORK]}
+    wish = {"keyname": "gone", "networks": networks}[name]
+    formerly = (await guarded.model())["services"][1]["instance"].get(name)
+
+    def change(value: Any, **other: Any) -> Callable[[Any], None]:
+        def edit(objects: Any) -> None:
+            objects["services"][1]["instance"][name] = value
+            objects["services"][0]["instance"].update(other)
+
+        return edit
+
+    guarded.compute.fail["create_subnet"] = ResourceFailure("there is no range for it")
+    result = await guarded.deploy(await guarded.edit(change(wish)), may_lose=LETS_GO)
+    assert result["isException"]
+    assert guarded.servers == servers
+    session = await guarded.edit(change(formerly, flavor="m1.small"))
+    result = await guarded.deploy(session, may_lose=[])
+    assert not result["isException"], result
+    assert guarded.servers == servers
+
+
 @pytest.mark.parametrize("wrong", [{"flavor": None}, {"keyname": ["a"]}])
 async def test_what_a_contract_refuses_is_said_before_anything_is_asked(
     guarded: Guarded, wrong: dict[str, Any]
