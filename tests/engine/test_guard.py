@@ -612,6 +612,31 @@ async def test_a_wish_that_was_fulfilled_before_the_failure_is_not_taken_back(
     assert guarded.servers == made
 
 
+async def test_a_change_in_place_before_the_failed_wish_is_not_taken_back(
+    guarded: Guarded,
+) -> None:
+    """The machine has grown although that deployment failed; after the next one failed it is as large."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+
+    def grow(objects: Any) -> None:
+        objects["services"][1]["instance"].update(
+            flavor="m1.small", volumes={"/data": disk("blog")}
+        )
+
+    guarded.compute.fail["attach_volume"] = ResourceFailure("the node has no place for it")
+    assert (await guarded.deploy(await guarded.edit(grow), may_lose=[]))["isException"]
+    result = await guarded.deploy(await guarded.edit(wishing("nowhere")), may_lose=LETS_GO)
+    assert result["isException"]
+    guarded.compute.fail.clear()
+    guarded.compute.calls.clear()
+    session = await guarded.edit(wishing("debian", flavor="m1.small"))
+    result = await guarded.deploy(session, may_lose=[])
+    assert not result["isException"], result
+    assert guarded.servers == servers
+    assert guarded.compute.calls.count("update_server") == 1  # of the other one
+
+
 @pytest.mark.parametrize("name", ["keyname", "networks"])
 async def test_a_wish_for_what_was_not_there_before_is_put_back_as_well(
     guarded: Guarded, name: str

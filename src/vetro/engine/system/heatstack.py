@@ -138,7 +138,7 @@ class HeatStack:
                 self._environment = found.get("environment")
             self._pushed = self._revision
             self._content = self._wanted()
-            self._former.begin(ctx, self._content[0])
+            self._former.begin(self._content[0])
             if found and self._leaving:
                 self._content[0] = found["template"]
                 self._change()

@@ -34,10 +34,9 @@ class Former:
         owner = region_of(ctx)
         return {} if owner is None else ctx.get_attribute(self._attribute, {}, of=owner)
 
-    def begin(self, ctx: CallContext, template: dict[str, Json]) -> None:
-        """A session begins with this template; a wish that failed once more is still the former one's."""
-        values = self.values(ctx)
-        self._template = with_former(template, values, values)
+    def begin(self, template: dict[str, Json]) -> None:
+        """A session begins with this template, in which a wish that was not fulfilled has been put back."""
+        self._template = template
 
     def pushed(self, ctx: CallContext, template: dict[str, Json], *, well: bool) -> None:
         """The back end was given a template: keep in the model what a failure has left."""
