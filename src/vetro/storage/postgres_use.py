@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event
 from sqlalchemy.dialects.postgresql.base import PGDialect
@@ -24,6 +25,8 @@ KEPT_OPEN = 10
 TRUSTED_SECONDS = 10.0
 """How long after its use a connection is used again without asking the server whether it is there."""
 HEAR_SECONDS = 10.0
+CONNECT_SECONDS = 15
+"""How long each address of a server may take to answer: the driver's own patience is 130 seconds."""
 _HEARD = "storage/heard"
 
 
@@ -38,9 +41,15 @@ class PostgresUse:
     listen_url: str = ""
 
 
+def patience(url: str) -> dict[str, Any]:
+    """The driver's ``connect_timeout``, where neither the database's URL nor the environment says one."""
+    said = "connect_timeout=" in url or "PGCONNECT_TIMEOUT" in os.environ
+    return {} if said else {"connect_timeout": CONNECT_SECONDS}
+
+
 def open_pool(driver_url: str, application: str, use: PostgresUse) -> AsyncEngine:
     """The pool of connections, which are opened when they are needed."""
-    arguments: dict[str, object] = {"application_name": application}
+    arguments: dict[str, object] = {"application_name": application, **patience(driver_url)}
     if use.listen_url:
         arguments["prepare_threshold"] = None  # the next transaction may be on another connection
     engine = create_async_engine(
