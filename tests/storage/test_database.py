@@ -19,7 +19,7 @@ from vetro.storage import (
     DatabaseFull,
     DatabaseUnavailable,
     StorageError,
-    postgres_use,
+    urls,
 )
 from vetro.storage.tables import fences
 
@@ -183,7 +183,7 @@ async def test_an_unreachable_server_is_said_without_the_password() -> None:
 
 async def test_a_server_that_is_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes connections and never answers; opening ends with the address and no password."""
-    monkeypatch.setattr(postgres_use, "CONNECT_SECONDS", 2)  # the least that the driver takes
+    monkeypatch.setattr(urls, "CONNECT_SECONDS", 2)  # the least that the driver takes
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(DatabaseUnavailable) as caught:
@@ -198,10 +198,10 @@ def test_an_address_may_say_how_long_its_server_is_waited_for(
 ) -> None:
     """What the URL or the environment says goes before the patience of 15 seconds."""
     monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
-    assert postgres_use.patience("postgresql://h/x") == {"connect_timeout": 15}
-    assert postgres_use.patience("postgresql://h/x?connect_timeout=60") == {}
+    assert urls.patience("postgresql://h/x") == {"connect_timeout": 15}
+    assert urls.patience("postgresql://h/x?connect_timeout=60") == {}
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "60")
-    assert postgres_use.patience("postgresql://h/x") == {}
+    assert urls.patience("postgresql://h/x") == {}
 
 
 async def test_readers_do_not_wait_for_writers(database: Database) -> None:

@@ -9,7 +9,7 @@ import structlog
 from psycopg import sql
 
 from vetro.storage.notify import Switchboard, decode
-from vetro.storage.postgres_use import patience
+from vetro.storage.urls import patience
 
 log = structlog.get_logger(__name__)
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import select
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import event
 from sqlalchemy.dialects.postgresql.base import PGDialect
@@ -16,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from vetro.storage.errors import DatabaseUnavailable
+from vetro.storage.urls import patience
 
 if TYPE_CHECKING:
     from vetro.storage.database import Database
@@ -25,8 +25,6 @@ KEPT_OPEN = 10
 TRUSTED_SECONDS = 10.0
 """How long after its use a connection is used again without asking the server whether it is there."""
 HEAR_SECONDS = 10.0
-CONNECT_SECONDS = 15
-"""How long each address of a server may take to answer: the driver's own patience is 130 seconds."""
 _HEARD = "storage/heard"
 
 
@@ -39,12 +37,6 @@ class PostgresUse:
 
     connections: int = 20
     listen_url: str = ""
-
-
-def patience(url: str) -> dict[str, Any]:
-    """The driver's ``connect_timeout``, where neither the database's URL nor the environment says one."""
-    said = "connect_timeout=" in url or "PGCONNECT_TIMEOUT" in os.environ
-    return {} if said else {"connect_timeout": CONNECT_SECONDS}
 
 
 def open_pool(driver_url: str, application: str, use: PostgresUse) -> AsyncEngine:
