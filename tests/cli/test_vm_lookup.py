@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from vetro.cli.client.connection import Connection
-from vetro.cli.compute.vm_lookup import environments_of
+from vetro.cli.compute.vm_lookup import environments_of, find_vm
+from vetro.cli.terminal.output import CommandError
 from vetro.http.client import SyncResponse
+
+UUID = "0b1e2a3c-4d5e-4f60-8a7b-9c0d1e2f3a4b"
+
+
+def listed_twice(where: str | None) -> Callable[..., SyncResponse]:
+    """A compute service whose two nodes list one VM; its record is on node ``where``, if on any."""
+    vm = {"uuid": UUID, "alias": "box", "state": "running"}
+    nodes = [{"uuid": name, "hostname": name, "vms": {UUID: vm}} for name in ("old", "new")]
+
+    def answer(_: Connection, method: str, path: str, **options: Any) -> SyncResponse:
+        if path == "/compute/servers":
+            return SyncResponse(200, {}, json.dumps(nodes).encode())
+        assert path == f"/compute/servers/default/vms/{UUID}"
+        return SyncResponse(
+            200 if where else 404, {}, json.dumps({**vm, "server_uuid": where}).encode()
+        )
+
+    return answer
 
 
 @pytest.mark.parametrize("refused", [0, 403, 404])
@@ -40,6 +60,34 @@ def test_a_vm_is_where_an_instance_has_its_uuid(
         asked.clear()
         assert environments_of(connection, []) == {}
     assert asked == []
+
+
+@pytest.mark.parametrize("wanted", [UUID, "box"])
+@pytest.mark.parametrize("where", ["old", "new"])
+def test_a_vm_that_two_nodes_list_is_where_the_service_has_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, wanted: str, where: str
+) -> None:
+    """A node that was given up is back; its last report has the VM that was made again elsewhere."""
+    monkeypatch.setenv("VETRO_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(Connection, "answer", listed_twice(where))
+    with Connection() as connection:
+        found = find_vm(connection, wanted)
+    assert (found.uuid, found.server_uuid, found.state) == (UUID, where, "running")
+
+
+def test_a_vm_whose_place_nobody_knows_is_not_chosen(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """The error has the nodes that list it, and what to do is not to name it by the uuid it was named by."""
+    monkeypatch.setenv("VETRO_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(Connection, "answer", listed_twice(None))
+    with Connection() as connection, pytest.raises(CommandError) as caught:
+        find_vm(connection, UUID)
+    assert f"There are 2 of {UUID}" in caught.value.message
+    assert "server old" in caught.value.message
+    assert "server new" in caught.value.message
+    assert "has not reported yet" in (caught.value.hint or "")
+    assert "uuid" not in (caught.value.hint or "")
 
 
 def test_environments_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

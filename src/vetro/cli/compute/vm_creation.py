@@ -28,6 +28,7 @@ from vetro.cli.compute.lookup import (
     project_option,
 )
 from vetro.cli.compute.servers import wait_task
+from vetro.cli.terminal.documents import parted
 from vetro.cli.terminal.output import (
     CommandError,
     PrintingCommand,
@@ -139,7 +140,7 @@ def create(
         fail("--no-network excludes --network, --port and --group", exit_code=2)
     if len(network_names) + len(port_names) > _PORTS:
         fail(f"A machine has at most {_PORTS} interfaces", exit_code=2)
-    given_tags = dict(_tag(one) for one in tags)
+    given_tags = dict(parted(tags, "--tag", "NAME=VALUE", "--tag role=web"))
     with Connection() as connection:
         owner = project_of(connection, project)
         image = find_image(connection, image_name).known
@@ -346,13 +347,6 @@ def _measures(
             )
         flavor = {**known[wanted], **flavor}
     return _Size(flavor["memory"], flavor["vcpus"], flavor["disk"])
-
-
-def _tag(pair: str) -> tuple[str, str]:
-    name, equals, value = pair.partition("=")
-    if not equals or not name:
-        fail(f"--tag {pair}: expected NAME=VALUE", exit_code=2)
-    return name, value
 
 
 def _metadata(

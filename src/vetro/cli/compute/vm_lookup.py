@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import cast
@@ -10,7 +11,7 @@ from vetro.cli.client.connection import Connection, Decoded, known_as, segment
 from vetro.cli.environments.objects import objects_of
 from vetro.cli.terminal.confirmation import choose
 from vetro.cli.terminal.output import Row, fail
-from vetro.compute.client import servers
+from vetro.compute.client import servers, vm_calls
 from vetro.compute.client.calls import FLOATING_IPS, PORTS
 from vetro.compute.wire import Vm
 
@@ -42,7 +43,32 @@ def find_decoded(connection: Connection, wanted: str) -> Decoded[Vm]:
     found = found or [one for one in rows if wanted and one.known.alias == wanted]
     if not found:
         fail(f"There is no VM '{wanted}'", "'vetro vm list' shows them.")
-    return choose(found, wanted, _label, "Name it by its uuid.")
+    found = _where_they_are(connection, found)
+    if len({one.known.uuid for one in found}) > 1:
+        hint = "Name it by its uuid."
+    else:
+        hint = (
+            "One is of a node that has not reported yet what it has: wait a minute, then try again."
+        )
+    return choose(found, wanted, _label, hint)
+
+
+def _where_they_are(connection: Connection, found: list[Decoded[Vm]]) -> list[Decoded[Vm]]:
+    """Each VM once, on the node that the service knows it to be on.
+
+    One that was made again elsewhere is also in what its former node reported last.
+    """
+    for uuid, listed in Counter(one.known.uuid for one in found).items():
+        kept = connection.look_up(vm_calls.vm(uuid)) if listed > 1 else None
+        if kept is not None:
+            others = [one for one in found if one.known.uuid != uuid]
+            here = [
+                one
+                for one in found
+                if (one.known.uuid, one.known.server_uuid) == (uuid, kept.server_uuid)
+            ]
+            found = others + here if here else found
+    return found
 
 
 def _label(reply: Decoded[Vm]) -> str:
