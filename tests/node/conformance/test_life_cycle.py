@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 from typing import Any
@@ -170,6 +171,24 @@ async def test_a_vm_that_has_ended_by_itself_can_be_unwanted(rig: Any) -> None:
         await rig.driver.stop(uuid)
     assert await rig.driver.autoboot() == []
     assert await state_of(rig, uuid) == "stopped"
+
+
+@pytest.mark.needs("container")
+async def test_a_stop_that_waits_for_its_guest_can_be_ended(rig: Any) -> None:
+    """The VM runs on, is wanted as before, and can be removed at once."""
+    uuid = (await rig.create())["uuid"]
+    # A guest that hears nothing.
+    await rig.driver.kill(uuid, signal.SIGSTOP)
+    stop = asyncio.create_task(rig.driver.stop(uuid, timeout=3600))
+    await until_state(rig, uuid, "stopping")
+    stop.cancel()
+    assert isinstance(
+        (await asyncio.gather(stop, return_exceptions=True))[0], asyncio.CancelledError
+    )
+    vm = await rig.driver.load(uuid)
+    assert (vm["state"], vm["autoboot"]) == ("running", True)
+    await rig.driver.delete(uuid)
+    assert rig.leftovers() == []
 
 
 @pytest.mark.needs("reprovision", "isolation")
