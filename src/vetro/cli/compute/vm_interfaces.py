@@ -134,8 +134,8 @@ def interface_add(
 ) -> None:
     """Give a VM an interface in a network, or at a port.
 
-    A container has it at once. A virtual machine that runs is restarted, and asked about first. An
-    interface in a --network goes with its port; that of a --port leaves the port when it is removed.
+    A container has it at once. A virtual machine that runs is restarted; the command asks first. An
+    interface in a --network goes with its port; that at a --port leaves the port when it is removed.
 
     \b
     Example:
