@@ -64,7 +64,7 @@ class _Interface:
             "port": PORT.called(self.port) if self.port else "",
             "port_uuid": self.port.uuid if self.port else None,
             "floating": self.floating,
-            "primary": self.nic.primary,
+            "primary": bool(self.nic.primary),
         }
 
     @property

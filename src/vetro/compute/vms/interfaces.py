@@ -124,7 +124,8 @@ class Interfaces:
     async def settle(self, end: TaskEnd) -> TaskEnd | None:
         """Free the ports of interfaces that a VM does not have after its update.
 
-        An update of which the answer was lost, and that the node has done, counts as done.
+        An update of which the answer was lost, and that the node has done, counts as done. What the VM
+        would be made of on another server follows.
         """
         added, removed = macs_of(end.params, "add_nics"), macs_of(end.params, "remove_nics")
         if not end.vm_uuid or not (added or removed):
@@ -138,19 +139,41 @@ class Interfaces:
             others = await self._changing(tx, end.vm_uuid, "add_nics", but=end.id)
             mine = (ports.c.device_uuid == end.vm_uuid) & ports.c.mac.in_(added | removed)
             bound = {row.mac for row in await tx.execute(select(ports.c.mac).where(mine))}
-            free = bound - has - {*others}
             await tx.execute(
                 update(ports)
-                .where(ports.c.device_uuid == end.vm_uuid, ports.c.mac.in_(free))
+                .where(ports.c.device_uuid == end.vm_uuid, ports.c.mac.in_(bound - has - {*others}))
                 .values(device_uuid=None, device_owner="")
             )
+            there = added <= has and not removed & has and added | removed <= bound
+            # What else the task was to change is not known.
+            if not end.good and there and vm.get("state") and not set(end.params) - _ONLY_NICS:
+                end = replace(end, good=True, result={"vm": vm})
+            if end.good and "nics" in vm:
+                await self._remember(tx, end, vm)
         if (added | removed) - has:
             await self._send_networks(end.server_uuid)
-        if end.good or added - has or removed & has or (added | removed) - bound:
-            return None
-        if not vm.get("state") or set(end.params) - _ONLY_NICS:
-            return None
-        return replace(end, good=True, result={"vm": vm})
+        return end
+
+    @staticmethod
+    async def _remember(tx: Transaction, end: TaskEnd, vm: Record) -> None:
+        """Keep what a VM would be made again with, should its server be lost: its interfaces of now."""
+        here = (vms.c.uuid == end.vm_uuid) & (vms.c.server_uuid == end.server_uuid)
+        row = (await tx.execute(select(vms.c.payload).where(here))).first()
+        if row is None or not row.payload:
+            return
+        payload = mapping(row.payload)
+        asked = [*_objects(payload.get("nics")), *_objects(end.params.get("add_nics"))]
+        known = {str(nic.get("mac")).lower(): nic for nic in asked}
+        nics = [
+            {**known.get(str(nic["mac"]).lower(), nic), "interface": nic.get("interface"),
+             "primary": bool(nic.get("primary"))}
+            for nic in _objects(vm.get("nics"))
+            if nic.get("mac")
+        ]  # fmt: skip
+        changed = {**payload, "nics": nics}
+        if "resolvers" in end.params:
+            changed["resolvers"] = end.params["resolvers"]
+        await tx.execute(update(vms).where(here).values(payload=changed))
 
     async def _look(self, end: TaskEnd) -> Record | None:
         """The VM as its node has it now, an empty one if it has none; ``None`` when it does not say."""

@@ -31,8 +31,8 @@ class Nic(msgspec.Struct, kw_only=True):
     """
 
     mac: str = ""
-    interface: str = ""
-    primary: bool = False
+    interface: str | None = None
+    primary: bool | None = None
     ip: str | None = None
     network_ip: str | None = None
     network_uuid: str | None = None
