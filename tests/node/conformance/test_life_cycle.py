@@ -236,6 +236,42 @@ async def test_reprovision_keeps_the_vm(rig: Any) -> None:
     assert new["state"] == "running"
 
 
+@pytest.mark.needs("network")
+async def test_interfaces_come_and_go(rig: Any) -> None:
+    """A running VM has one more, or one less, after an update; it runs, and one of them is primary."""
+    vm = await rig.create(nics=rig.payload().get("nics", [{"mac": "02:00:00:00:00:01"}]))
+    uuid, [first] = vm["uuid"], vm["nics"]
+    [second] = rig.payload().get("nics", [{"mac": "02:00:00:00:00:02"}])
+    second = {name: one for name, one in second.items() if name not in ("interface", "primary")}
+
+    async def inside(*macs: str) -> None:
+        """Wait until the guest, which may have been started again, has these and no others."""
+
+        async def seen() -> bool:
+            command = "cat /sys/class/net/*/address"
+            try:
+                done = await rig.driver.execute(
+                    uuid, ["/bin/sh", "-c", command], {"PATH": "/bin"}, 60
+                )
+            except DriverError:
+                return False
+            return {*done.stdout.split()} - {"00:00:00:00:00:00"} == {*macs}
+
+        if "exec" in rig.features:
+            await eventually(seen, f"{macs} are in the guest")
+
+    both = await rig.driver.update(uuid, {"add_nics": [second]})
+    assert both["state"] == "running"
+    assert [(nic["mac"], nic["interface"], nic["primary"]) for nic in both["nics"]] == [
+        (first["mac"], "net0", True), (second["mac"], "net1", False),
+    ]  # fmt: skip
+    await inside(first["mac"], second["mac"])
+    one = await rig.driver.update(uuid, {"remove_nics": [first["mac"]]})
+    assert one["state"] == "running"
+    assert [(nic["mac"], nic["primary"]) for nic in one["nics"]] == [(second["mac"], True)]
+    await inside(second["mac"])
+
+
 async def test_hidden_vms(rig: Any) -> None:
     """``do_not_inventory`` hides a VM from those who do not ask for it."""
     uuid = (await rig.create(do_not_inventory=True))["uuid"]

@@ -23,7 +23,7 @@ from vetro.cli.terminal.output import (
 )
 from vetro.compute.client import servers, vm_calls
 from vetro.compute.client.calls import Call
-from vetro.compute.wire import Job, JobStarted, NicTags, Server, Task
+from vetro.compute.wire import Job, JobStarted, NicTags, Server, Task, TaskStarted
 
 SERVER_COLUMNS = [
     ("UUID", "uuid"),
@@ -83,6 +83,11 @@ def wait_task(connection: Connection, task_id: str) -> Decoded[Task]:
         what = f"{task.task} on server {task.server_uuid}"
         fail(f"{what} failed: {task.error or 'no reason given'}")
     return answer
+
+
+def ended_task(connection: Connection, answer: Decoded[TaskStarted]) -> Row:
+    """The task that a call started, when it has ended; the answer itself when it started none."""
+    return wait_task(connection, answer.known.id).row if answer.known.id else answer.row
 
 
 def _goes_on(what: str, uuid: str, call: Call[Job] | Call[Task]) -> AbstractContextManager[None]:

@@ -36,6 +36,11 @@ def find_vm(connection: Connection, wanted: str) -> Vm:
     return find_decoded(connection, wanted).known
 
 
+def called(vm: Vm) -> str:
+    """What people call a VM: its alias, or its uuid when it has none."""
+    return vm.alias or vm.uuid
+
+
 def find_decoded(connection: Connection, wanted: str) -> Decoded[Vm]:
     """As `find_vm`, with all that its node says of it."""
     rows = all_vms(connection)

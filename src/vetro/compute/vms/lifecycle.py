@@ -27,6 +27,7 @@ from vetro.compute.values.records import Record, mapping, text_of, whole, withou
 from vetro.compute.values.silence import MISSING, nothing_known, told_state
 from vetro.compute.vms.given_up import forget_vm, forget_volumes, leave_given_up
 from vetro.compute.vms.image_copies import ImageHolders
+from vetro.compute.vms.interfaces import Interfaces
 from vetro.compute.vms.nics import bind_ports
 from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
 from vetro.compute.work.node_tasks import About, NodeTaskError, NodeTasks, TaskEnd
@@ -44,7 +45,6 @@ _CHANGING = (
     "machine_shutdown",
     "machine_reboot",
     "machine_kill",
-    "machine_update",
     "machine_reprovision",
     "machine_create_snapshot",
     "machine_rollback_snapshot",
@@ -71,6 +71,9 @@ class Machines:
         self.work.before("machine_create", self._prepare)
         self.work.after("machine_create", self._created)
         self.work.after("machine_destroy", self._destroyed)
+        self.interfaces = Interfaces(self.database, self.servers, self.work, self.networks)
+        self.work.before("machine_update", self.interfaces.prepare)
+        self.work.after("machine_update", self._updated)
         for task in _CHANGING:
             self.work.after(task, self._changed)
 
@@ -236,6 +239,12 @@ class Machines:
             await self.work.store(tx, id_, agent, task, params, replace(about, vm_uuid=uuid))
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
+
+    async def _updated(self, end: TaskEnd) -> TaskEnd | None:
+        """Free the ports that the VM does not use any more, then store it."""
+        settled = await self.interfaces.settle(end)
+        await self._changed(settled or end)
+        return settled
 
     async def _changed(self, end: TaskEnd) -> None:
         """Store a finished task's VM at once, not only with the node's next status."""
