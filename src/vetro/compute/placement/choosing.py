@@ -18,10 +18,12 @@ from vetro.compute.allocation import (
     Allocator,
     Defaults,
     DefaultsError,
+    Demand,
     InvalidRequest,
     Outcome,
     candidates_of,
     check_request,
+    growth_description,
     named,
     read_defaults,
     seeded,
@@ -50,6 +52,8 @@ LOGGED = (
     "nic_tags",
     "nic_tag_requirements",
 )
+#: Whose a part of a VM is: room does not depend on it.
+_NOBODY = "00000000-0000-0000-0000-000000000000"
 MetadataSource = Callable[[Transaction], Awaitable[Mapping[str, Any]]]
 
 
@@ -132,6 +136,25 @@ class Chooser:
         assert outcome is not None
         self._log(body, outcome)
         return outcome
+
+    def no_growth(self, server: str, uuid: str, brand: str, more: Demand) -> str:
+        """Why a server has no room for a VM to grow by ``more``; empty: it has."""
+        description = growth_description(
+            memory=more.memory > 0, min_disk=self.defaults.filter_min_disk
+        )
+        vm: Record = {
+            "vm_uuid": uuid, "owner_uuid": _NOBODY, "brand": brand,
+            "ram": more.memory, "quota": more.disk / 1024, "cpu_cap": more.cpu or None,
+        }  # fmt: skip
+        outcome = Allocator(self.defaults, description).allocate(
+            self.index.fleet,
+            checked({"vm": vm, "image": {}}, reserve=True),
+            tickets=self.index.tickets,
+            candidates=named(self.index.fleet, [server]),
+        )
+        if outcome.chosen is not None:
+            return ""
+        return outcome.steps[-1].texts().get(server) or str(outcome.error)
 
     def _choose(
         self, body: Record, among: Sequence[str] | None, *, reserve: bool, random: Json

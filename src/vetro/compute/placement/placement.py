@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import cast
 
-from vetro.compute.allocation import CapacityOutcome, Defaults, named, seeded
+from vetro.compute.allocation import CapacityOutcome, Defaults, Demand, named, seeded
 from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.placement.choosing import (
     Chooser,
@@ -18,11 +19,11 @@ from vetro.compute.placement.choosing import (
 )
 from vetro.compute.placement.index import PlacementIndex, ServerViews
 from vetro.compute.placement.reserving import Reservations
-from vetro.compute.values.faults import invalid_parameters
+from vetro.compute.values.faults import conflict, invalid_parameters
 from vetro.compute.values.records import Record
 from vetro.http import Fault
 from vetro.quotas import Quotas
-from vetro.storage import Database
+from vetro.storage import Database, Transaction
 
 __all__ = ["Placed", "Placement", "PlacementSettings", "checked", "no_place"]
 
@@ -107,6 +108,25 @@ class Placement:
             except OverflowError:
                 raise invalid_parameters({"reserve_seconds": "value was too large"}) from None
         return await self.reservations.reserve(body, uuid.lower(), until, random)
+
+    def alone(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction during which nobody else reserves room: for `check_growth`, and what it allows."""
+        return self.reservations.alone()
+
+    async def check_growth(
+        self, tx: Transaction, server: str, uuid: str, brand: str, more: Demand
+    ) -> None:
+        """Refuse what a VM on a server is to grow by when there is no room; ``tx`` is of `alone`.
+
+        Errors: 409.
+        """
+        await self.chooser.refresh(tx)
+        why = self.chooser.no_growth(server, uuid, brand, more)
+        if why:
+            raise conflict(
+                f"VM {uuid} cannot grow on server {server}: {why}. Ask for less, move the VM"
+                " to a server with room ('vetro vm migrate'), or make room there"
+            )
 
     # --- capacity --------------------------------------------------------------------------
 

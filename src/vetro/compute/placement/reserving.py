@@ -11,7 +11,8 @@ by side, and none hands out room that is taken.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -257,13 +258,19 @@ class Reservations:
                 later.append(asked)
         return later
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[Transaction, None]:
+        """A transaction during which no other one, of any process, reserves room."""
+        async with self.chooser.turn, self.database.transaction() as tx:
+            if not self.database.is_sqlite:
+                await tx.execute(_ALONE, {"number": LOCK})
+            yield tx
+
     async def _reserve_alone(self, one: _Asked) -> Placed:
         """Choose while no other process reserves: earlier choices were always outdated."""
         chooser = self.chooser
         index = chooser.index
-        async with chooser.turn, self.database.transaction() as tx:
-            if not self.database.is_sqlite:
-                await tx.execute(_ALONE, {"number": LOCK})
+        async with self.alone() as tx:
             await tx.exclude(f"vm {one.uuid}")
             known = await self._homes(tx, [one.uuid])
             if known:
