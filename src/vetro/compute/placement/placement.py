@@ -18,6 +18,7 @@ from vetro.compute.placement.choosing import (
     checked,
 )
 from vetro.compute.placement.index import PlacementIndex, ServerViews
+from vetro.compute.placement.neighbours import SUBNETS, homes_of, subnets_of
 from vetro.compute.placement.reserving import Reservations
 from vetro.compute.values.faults import conflict, invalid_parameters
 from vetro.compute.values.records import Record
@@ -66,18 +67,23 @@ class Placement:
         *,
         near: Sequence[str] = (),
         only: Sequence[str] = (),
+        ports: Sequence[str] = (),
         counted: bool = True,
     ) -> Placed:
         """Choose a server; with ``reserve`` hold the room under the VM's uuid.
 
         ``reserve`` true holds it until the VM is made or destroyed; ``reserve_seconds`` for that
         long. Asked again for a VM that has its place, the answer is that place. ``near``: servers
-        to choose from if one of them has room, ``only``: servers to choose from alone. ``counted``
+        to choose from if one of them has room, ``only``: servers to choose from alone. ``ports``: the
+        VM's, whose networks leave servers out that cannot be in them. ``counted``
         false: the room is for a VM that its project's quotas count already. Errors: 403 for a quota,
         500 InvalidParameters.
         """
+        async with self.database.read() as tx:
+            subnets = await subnets_of(tx, ports) if ports else []
         body = {
             **body,
+            SUBNETS: subnets,
             "servers_first": list(near),
             "servers_only": list(only),
             "counted": counted,
@@ -97,8 +103,9 @@ class Placement:
                 async with self.database.read() as tx:
                     await self.chooser.refresh(tx)
                     await self.reservations.check_quotas(tx, body)
-                outcome = self.chooser.choose(body, reserve=False, random=random)
-                return self.chooser.placed(outcome, uuid)
+                    homes = await homes_of(tx, subnets)
+                outcome = self.chooser.choose(body, homes, reserve=False, random=random)
+                return self.chooser.placed(outcome, uuid, body, homes)
         if not UUID_ANY.match(uuid):
             raise invalid_parameters({"vm": '"vm.uuid" is an invalid UUID'})
         until = None
