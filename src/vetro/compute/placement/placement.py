@@ -79,8 +79,10 @@ class Placement:
         false: the room is for a VM that its project's quotas count already. Errors: 403 for a quota,
         500 InvalidParameters.
         """
-        async with self.database.read() as tx:
-            subnets = await subnets_of(tx, ports) if ports else []
+        subnets: list[str] = []
+        if ports:
+            async with self.database.read() as tx:
+                subnets = await subnets_of(tx, ports)
         body = {
             **body,
             SUBNETS: subnets,

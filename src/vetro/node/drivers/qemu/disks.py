@@ -130,8 +130,8 @@ def check_room(disk: Disk, image_uuid: str, image_bytes: int) -> None:
     if asked and asked < _mib(image_bytes):
         raise DriverError(
             f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image"
-            f" {image_uuid} of {_mib(image_bytes)} MiB: give it a quota of at least"
-            f" {_gib(_mib(image_bytes))} GiB, or that size",
+            f" {image_uuid} of {_mib(image_bytes)} MiB: give the VM a quota of at"
+            f" least {_gib(_mib(image_bytes))} GiB, or the disk that size",
             code="EINVAL",
             rest_code="InvalidPayload",
         )
