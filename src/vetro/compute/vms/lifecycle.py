@@ -11,6 +11,7 @@ import structlog
 from sqlalchemy import insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
+from vetro.compute.placement.placement import Placement
 from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore, change_extra
 from vetro.compute.tables import servers, tasks, vms
 from vetro.compute.values.counters import next_number
@@ -65,6 +66,7 @@ class Machines:
     work: NodeTasks
     networks: NetworkReconciler
     quotas: Quotas
+    placement: Placement
 
     def __post_init__(self) -> None:
         self._holders = ImageHolders()
@@ -229,12 +231,14 @@ class Machines:
     ) -> Record:
         """Start a task on a VM; returns it. A missing VM shows as the task's failure.
 
-        Errors: 403 for an update to more than the quota of the project.
+        Errors: 403 for an update to more than the quota of the project, 409 to more than its server has.
         """
         id_ = str(uuids.uuid4())
-        async with self.database.transaction() as tx:
-            if task == "machine_update":
-                await hold_growth(self.quotas, tx, agent.server_uuid, uuid, params)
+        resized = task == "machine_update" and bool(size_of(params))
+        opened = self.placement.alone() if resized else self.database.transaction()
+        async with opened as tx:
+            if resized:
+                await hold_growth(self.quotas, self.placement, tx, agent.server_uuid, uuid, params)
             params = {**params, "uuid": uuid, "server_uuid": agent.server_uuid}
             await self.work.store(tx, id_, agent, task, params, replace(about, vm_uuid=uuid))
         await self.work.launch(id_)

@@ -75,14 +75,20 @@ async def bring_to(
     directory: Path,
     disks: Sequence[Disk],
     images: Mapping[str, tuple[Path, int]],
-    default_size: int = DEFAULT_SIZE,
+    default_size: int = 0,
 ) -> None:
     """Create, grow or remove the files of a stopped VM to match ``disks``.
 
     ``images``: uuid → its disk and its size in bytes. A missing ``size`` (MiB) is filled in:
-    ``default_size``, or what the image needs.
-    Errors: ``DriverError``.
+    ``default_size``; without one ``DEFAULT_SIZE``, or what the image needs.
+    Errors: ``DriverError``; nothing is made when one disk cannot hold its image.
     """
+    for disk in disks:
+        image = disk.get("image_uuid")
+        if image and not file_of(directory, disk).exists():
+            size = images[image][1]
+            disk["size"] = disk.get("size") or default_size or max(_mib(size), DEFAULT_SIZE)
+            check_room(disk, image, size)
     place = directory / "disks"
     place.mkdir(mode=0o711, exist_ok=True)
     wanted = {file_of(directory, disk).name for disk in disks}
@@ -92,7 +98,7 @@ async def bring_to(
     for disk in disks:
         path = file_of(directory, disk)
         if not path.exists():
-            await _make(path, disk, images, default_size)
+            await _make(path, disk, images)
         else:
             present = await virtual_size(path)
             asked = disk.get("size") or 0
@@ -103,22 +109,18 @@ async def bring_to(
         path.chmod(0o600)
 
 
-async def _make(
-    path: Path, disk: Disk, images: Mapping[str, tuple[Path, int]], default_size: int
-) -> None:
+async def _make(path: Path, disk: Disk, images: Mapping[str, tuple[Path, int]]) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     image = disk.get("image_uuid")
+    size = str(disk.get("size", 0) * _MIB)
     if image:
-        source, size = images[image]
-        check_room(disk, image, size)
-        asked = disk["size"] = disk.get("size") or max(_mib(size), default_size)
+        source = os.path.relpath(images[image][0], path.parent)
         await _tool(
-            "create", "-q", "-f", "qcow2", "-F", "qcow2",
-            "-b", os.path.relpath(source, path.parent), str(temporary), str(asked * _MIB),
-        )  # fmt: skip
+            "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", source, str(temporary), size
+        )
     else:
-        await _tool("create", "-q", "-f", "qcow2", str(temporary), str(disk.get("size", 0) * _MIB))
+        await _tool("create", "-q", "-f", "qcow2", str(temporary), size)
     temporary.replace(path)
 
 
@@ -128,7 +130,8 @@ def check_room(disk: Disk, image_uuid: str, image_bytes: int) -> None:
     if asked and asked < _mib(image_bytes):
         raise DriverError(
             f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image"
-            f" {image_uuid} of {_mib(image_bytes)} MiB",
+            f" {image_uuid} of {_mib(image_bytes)} MiB: give the VM a quota of at"
+            f" least {_gib(_mib(image_bytes))} GiB, or the disk that size",
             code="EINVAL",
             rest_code="InvalidPayload",
         )
@@ -137,6 +140,11 @@ def check_room(disk: Disk, image_uuid: str, image_bytes: int) -> None:
 def _mib(size: int) -> int:
     """Whole MiB that hold ``size`` bytes."""
     return -(-size // _MIB)
+
+
+def _gib(mib: int) -> int:
+    """Whole GiB that hold ``mib`` MiB."""
+    return -(-mib // 1024)
 
 
 def put_aside(directory: Path, disk: Disk) -> None:
@@ -193,6 +201,31 @@ def check_growth(before: Sequence[Disk], after: Sequence[Disk]) -> None:
                 code="EINVAL",
                 rest_code="InvalidPayload",
             )
+
+
+def follow_quota(before: Vm, vm: Vm) -> Disk | None:
+    """Make the image's disk as large as a quota that has changed; the disk, if it grows.
+
+    Disks that change in the same request are as that says. Errors: ``DriverError`` for a quota below
+    the disk.
+    """
+    quota = vm["quota"]
+    sizes, known = ({one["path"]: one.get("size") for one in disks_of(of)} for of in (vm, before))
+    if quota == before["quota"] or sizes != known:
+        return None
+    disk = next(one for one in disks_of(vm) if one.get("image_uuid"))
+    present, asked = disk.get("size") or 0, int(quota * 1024)
+    if asked < present:
+        raise DriverError(
+            f"VM {vm['uuid']}: its disk {disk['path']} has {present} MiB and cannot shrink to a quota of"
+            f" {quota} GiB: ask for at least {_gib(present)} GiB, or make a new VM of that size",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        )
+    if asked == present:
+        return None
+    disk["size"] = asked
+    return disk
 
 
 async def virtual_size(path: Path) -> int:

@@ -242,15 +242,23 @@ class QemuHypervisor(Hypervisor):
             disks.forget_former(directory)
 
     async def configure(self, before: Vm, vm: Vm) -> bool:
-        """All changes apply at the next start; returns whether a running VM needs one."""
+        """A quota is the size of the image's disk, and grows it; other changes apply at the next start.
+
+        Returns whether a running VM needs one.
+        """
         disks.check_growth(disks_of(before), disks_of(vm))
+        restart = any(vm.get(name) != before.get(name) for name in _NEEDS_RESTART)
+        grown = disks.follow_quota(before, vm)
         process = self._processes.follow(vm["uuid"])
         if process is None:
             await self._bring_disks(vm)
             return False
+        if grown is not None:
+            file = disks.file_of(self._store.path(vm["uuid"]), grown)
+            await self._plugs.resize(vm, file, grown.get("size", 0) * 2**20)
         if self._cpu is not None:
             self._cpu.limit(vm, process.pid)
-        return any(vm.get(name) != before.get(name) for name in _NEEDS_RESTART)
+        return restart
 
     async def remove(self, uuid: str) -> None:
         """End it by force and remove its disks and libvirt's files of it."""
