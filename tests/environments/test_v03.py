@@ -275,6 +275,11 @@ async def test_an_empty_unit_is_appended(old: Old) -> None:
     assert added["name"] == "w_instance_1"
     assert [one["name"] for one in await old.ok("POST", units, [{}])] == ["w_instance_2"]
     path = f"/environments/{old.environment}"
+    answer = await old.call("POST", f"/v1{path}{units}", {}, session=old.session)
+    assert answer.status == 200, answer.text
+    assert [one["name"] for one in (await old.ok("GET", units))] == [
+        f"w_instance_{number}" for number in range(4)
+    ]
     wrong: list[tuple[str, Any, str]] = [
         (units, [], "a unit"),
         (units, 5, "a unit"),
