@@ -12,6 +12,7 @@ import pytest
 from vetro.cli.client.connection import Connection
 from vetro.cli.compute.vm_lookup import environments_of, find_vm
 from vetro.cli.terminal.output import CommandError
+from vetro.compute.wire import Vm
 from vetro.http.client import SyncResponse
 
 UUID = "0b1e2a3c-4d5e-4f60-8a7b-9c0d1e2f3a4b"
@@ -56,7 +57,9 @@ def test_a_vm_is_where_an_instance_has_its_uuid(
 
     monkeypatch.setattr(Connection, "answer", answer)
     with Connection() as connection:
-        assert environments_of(connection, ["v1"]) == ({} if refused == 404 else {"v1": "env-b"})
+        assert environments_of(connection, [Vm(uuid="v1")]) == (
+            {} if refused == 404 else {"v1": "env-b"}
+        )
         asked.clear()
         assert environments_of(connection, []) == {}
     assert asked == []
@@ -106,5 +109,39 @@ def test_environments_are_read_side_by_side(monkeypatch: pytest.MonkeyPatch, tmp
 
     monkeypatch.setattr(Connection, "answer", answer)
     with Connection() as connection:
-        found = environments_of(connection, ["vm-a", "vm-b", "vm-c", "vm-of-none"])
+        found = environments_of(
+            connection, [Vm(uuid=f"vm-{name}") for name in ("a", "b", "c", "of-none")]
+        )
     assert found == {"vm-a": "env-a", "vm-b": "env-b", "vm-c": "env-c"}
+
+
+def test_a_vm_of_version_0_3_is_called_by_the_stack_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """Units and balancers alike, whose models name no uuids: they are not read."""
+    monkeypatch.setenv("VETRO_DATA_DIR", str(tmp_path))
+    rows = [
+        {"id": "a1", "name": "old", "model_kind": "workflow"},
+        {"id": "a2", "name": "new", "model_kind": "muranopl"},
+    ]
+
+    def answer(_: Connection, method: str, path: str, **options: Any) -> SyncResponse:
+        known: dict[str, Any] = {
+            "/v1/environments": {"environments": rows},
+            "/v1/environments/a2": {"services": [{"?": {"id": "x"}, "openstackId": "three"}]},
+        }
+        return SyncResponse(200, {}, json.dumps(known[path]).encode())
+
+    monkeypatch.setattr(Connection, "answer", answer)
+    aliases = {
+        "one": "ea1-web1",
+        "two": "ea1-f-Pool.server",
+        "three": "db1",
+        "four": "ea2-x",
+        "five": None,
+    }
+    with Connection() as connection:
+        found = environments_of(
+            connection, [Vm(uuid=one, alias=name) for one, name in aliases.items()]
+        )
+    assert found == {"one": "old", "two": "old", "three": "new"}

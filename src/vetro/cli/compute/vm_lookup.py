@@ -94,21 +94,33 @@ def floating_addresses(connection: Connection) -> dict[str | None, list[str]]:
     return found
 
 
-def environments_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+def environments_of(connection: Connection, vms: Iterable[Vm]) -> dict[str, str]:
     """The names of the environments of VMs, by uuid. Those that no environment made are absent.
 
-    A VM belongs to the environment whose model has an instance with its uuid.
-    Environments are read side by side, until every VM is found. A compute service alone has none.
+    A VM belongs to the environment whose model has an instance with its uuid; one of version 0.3 is called
+    by the environment's stack. Environments are read side by side, until every VM is found. A compute
+    service alone has none.
     """
-    wanted = set(uuids)
-    rows = _environments(connection) if wanted else []
-    found: dict[str, str] = {}
+    aliases = {one.uuid: one.alias or "" for one in vms}
+    rows = _environments(connection) if aliases else []
+    flat = {
+        f"e{row['id']}": str(row["name"]) for row in rows if row.get("model_kind") == "workflow"
+    }
+    rows = [row for row in rows if row.get("model_kind") != "workflow"]
+    found = {
+        uuid: flat[stack]
+        for uuid, alias in aliases.items()
+        if (stack := alias.partition("-")[0]) in flat
+    }
+    wanted = aliases.keys() - found.keys()
+    if not wanted:
+        return found
     with ThreadPoolExecutor(_AT_ONCE) as readers:
         reading = {readers.submit(_instances, connection, str(row["id"])): row for row in rows}
         for read in as_completed(reading):
             for uuid in read.result() & wanted:
                 found[uuid] = str(reading[read]["name"])
-            if len(found) == len(wanted):
+            if len(found) == len(aliases):
                 readers.shutdown(wait=False, cancel_futures=True)
                 break
     return found

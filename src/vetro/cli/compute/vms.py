@@ -64,7 +64,7 @@ def vm_list() -> None:
     with Connection() as connection:
         found = all_vms(connection)
         floating = floating_addresses(connection)
-        homes = environments_of(connection, [answer.known.uuid for answer in found])
+        homes = environments_of(connection, [answer.known for answer in found])
     rows: list[Row] = []
     for answer in found:
         uuid = answer.known.uuid
