@@ -169,6 +169,8 @@ class ProcessHypervisor(Hypervisor):
     async def restore_root(self, vm: Vm) -> None:
         """End the agent; what was put aside is the directory again."""
         await self.stop(vm["uuid"], force=True, timeout=0)
+        # One that was started right before this agent's predecessor was killed has no pid file yet.
+        await self._end_rest(vm["uuid"], -1)
         former = self._former(vm["uuid"])
         if former.is_dir():
             await asyncio.to_thread(remove_tree, self._root(vm["uuid"]))
