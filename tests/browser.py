@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 from tests.one_browser import BROWSER, CHROMIUM
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT = Path(__file__).resolve().parents[1]
 AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
@@ -55,7 +55,8 @@ async (source) => {
   return [found, again];
 }
 """
-expect.set_options(timeout=30_000)  # a busy machine is no reason to fail
+PATIENCE = PATIENCE_SECONDS * 1000  # a busy machine is no reason to fail
+expect.set_options(timeout=PATIENCE)
 
 
 def settled(page: Page) -> None:
@@ -87,7 +88,7 @@ class Person:
         self.complaints: list[str] = []
         page.on("console", self._said)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE)
         page.add_init_script(QUIET)
 
     def _said(self, message: ConsoleMessage) -> None:

@@ -362,3 +362,93 @@ def test_a_volume_outlives_its_machine(home: Service) -> None:
     home.json("volume", "delete", "data", "copy", "--yes")
     home.json("volume", "backup", "delete", "nightly", "--yes")
     assert home.json("volume", "list") == home.json("volume", "backup", "list") == []
+
+
+def test_a_machine_gets_and_loses_interfaces(home: Service) -> None:
+    """By network and by port, as `vm create` takes them; what is lost is said first."""
+    home.ok("network", "create", "lan", "--cidr", "10.79.0.0/24")
+    home.ok("port", "create", "lan", "--name", "fixed", "--ip", "10.79.0.20")
+    home.ok("group", "create", "front")
+    home.ok("vm", "create", "box", "--image", "debian", "--network", "home")
+    before = everything(home)
+    for arguments, code, said in (
+        ((), 2, "--network or --port"),
+        (("--port", "fixed", "--group", "front"), 2, "vetro port update --group"),
+        (("--network", "nosuch"), 1, "There are: ext-net, home, lan."),
+        (("--network", "lan", "--port", "nosuch"), 1, "There are: box-net0, fixed."),
+    ):
+        assert said in home.refused("vm", "interface", "add", "box", *arguments, code=code)
+    assert everything(home) == before
+    home.ok("vm", "create", "other", "--image", "debian", "--port", "fixed")
+    assert "is used by VM" in home.refused("vm", "interface", "add", "box", "--port", "fixed")
+    home.ok("vm", "destroy", "other", "--yes")
+    text = home.ok(
+        *(
+            "vm",
+            "interface",
+            "add",
+            "box",
+            "--network",
+            "lan",
+            "--group",
+            "front",
+            "--port",
+            "fixed",
+        )
+    )
+    assert "VM box has 10.79.0.2 in network lan, 10.79.0.20 in network lan" in text
+    rows = home.json("vm", "interface", "list", "box")
+    assert [(row["interface"], row["network"], row["port"], row["primary"]) for row in rows] == [
+        ("net0", "home", "box-net0", True),
+        ("net1", "lan", "box-net1", False),
+        ("net2", "lan", "fixed", False),
+    ]
+    assert len(home.json("port", "show", "box-net1")["security_groups"]) == 1
+    made = home.json("address", "create", "--port", "fixed")["address"]
+    # Two in one network: nobody can answer which.
+    text = home.refused("vm", "interface", "remove", "box", "--network", "lan", "--yes", code=2)
+    assert "--mac" in text
+    assert rows[1]["mac"] in text
+    assert "one of" in home.refused("vm", "interface", "remove", "box", code=2)
+    text = home.refused("vm", "interface", "remove", "box", "--port", "fixed", code=2)
+    assert f"Nothing was done: VM box would lose the interface {rows[2]['mac']}" in text
+    assert f"not be reached at {made}" in text
+    assert "the port fixed is free" in home.ok(
+        "vm", "interface", "remove", "box", "--port", "fixed", "--yes"
+    )
+    assert home.json("port", "show", "fixed")["device_uuid"] is None
+    text = home.refused("vm", "interface", "remove", "box", "--network", "home", code=2)
+    assert f"its default route through {rows[1]['mac']}" in text
+    home.ok("vm", "interface", "remove", "box", "--mac", rows[0]["mac"].upper(), "--yes")
+    assert "There is no" in home.refused("port", "show", "box-net0")
+    text = home.refused("vm", "interface", "remove", "box", "--network", "lan", code=2)
+    assert "be in no network" in text
+    assert "has no interface" in home.refused("vm", "interface", "remove", "box", "--port", "fixed")
+    home.json("vm", "interface", "remove", "box", "--network", "lan", "--yes")
+    assert home.json("vm", "interface", "list", "box") == []
+    # It goes with the machine, as those that it was made with.
+    home.ok("vm", "interface", "add", "box", "--network", "home")
+    home.ok("vm", "destroy", "box", "--yes")
+    home.ok("address", "delete", made, "--yes")
+    home.ok("group", "delete", "front", "--yes")
+    home.ok("port", "delete", "fixed", "--yes")
+    home.ok("network", "delete", "lan", "--yes")
+
+
+def test_a_virtual_machine_is_restarted_for_an_interface_only_when_agreed(
+    home: Service, tmp_path: Path
+) -> None:
+    """Its command says so and does nothing without an answer; stopped, it has nothing to lose by it."""
+    home.ok("image", "import", "disk", root_tar(tmp_path), "--type", "vm")
+    home.ok("vm", "create", "v", "--image", "disk", "--no-network")
+    ports = home.json("port", "list")
+    text = home.refused("vm", "interface", "add", "v", "--network", "home", code=2)
+    assert "Nothing was done: VM v would be restarted" in text
+    assert home.json("port", "list") == ports
+    home.ok("vm", "interface", "add", "v", "--network", "home", "--yes")
+    text = home.refused("vm", "interface", "remove", "v", "--network", "home", code=2)
+    assert text.count("be restarted") == 1
+    home.ok("vm", "stop", "v")
+    home.ok("vm", "interface", "add", "v", "--network", "home")
+    home.ok("vm", "destroy", "v", "--yes")
+    home.ok("image", "delete", "disk", "--yes")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import vetro.cli
 from vetro.cli import _explain_defect, cli  # pyright: ignore[reportPrivateUsage]
 from vetro.cli.terminal import typed
 from vetro.secrecy import without_credentials
@@ -67,12 +69,38 @@ def test_a_mistake_does_not_repeat_a_secret(arguments: list[str]) -> None:
         assert "hunter" not in done.output
 
 
-def test_what_is_no_name_is_not_repeated() -> None:
-    """A setting without a sign may be a secret, unless it reads as a name; its number says which it was."""
-    done = CliRunner().invoke(cli, ["env", "edit", "e", "a", "--set", "a=1", "--set", "hunter2"])
-    assert done.exit_code == 2
-    assert "--set, number 2: expected NAME=VALUE" in done.output
-    assert "hunter2" not in done.output
+#: Commands that take pairs with a sign, up to the place of a second pair.
+PAIRED = [
+    ["env", "edit", "e", "a", "--set", "a=1", "--set"],
+    ["env", "upgrade", "e", "a", "--set", "a=1", "--set"],
+    ["action", "call", "e", "sell", "--arg", "a=1", "--arg"],
+    ["action", "static", "test.Prices", "of", "--arg", "a=1", "--arg"],
+    ["run", ".", "--class", "a.B", "--method", "m", "--arg", "a=1", "--arg"],
+    ["vm", "create", "box", "--image", "i", "--tag", "a=1", "--tag"],
+    ["server", "setup", "node", "a=1"],
+    ["server", "update-nictags", "-s", "node", "a_nic=1"],
+]
+
+
+@pytest.mark.parametrize("command", PAIRED, ids=lambda command: " ".join(command[:2]))
+@pytest.mark.parametrize("word", ["hunter", "hunter2", "hunter.two", "=hunter"])
+def test_what_is_no_name_is_not_repeated(command: list[str], word: str) -> None:
+    """A pair without a sign or a name may be a secret; its number says which it was."""
+    done = CliRunner().invoke(cli, ["--url", "http://127.0.0.1:1", *command, word])
+    assert done.exit_code == 2, done.output
+    assert ", number 2: expected " in done.output
+    assert "hunter" not in done.output
+
+
+def test_one_place_writes_to_standard_error() -> None:
+    """What commands remark is looked through in one place, which no module goes around."""
+    sources = Path(vetro.cli.__file__).parent.rglob("*.py")
+    around = {
+        path.name
+        for path in sources
+        if re.search(r"\bs?echo\([^\n]*err=True|file=sys\.stderr", path.read_text("utf-8"))
+    }
+    assert around == {"output.py"}
 
 
 #: Innocent arguments, and what a message about them is to have.

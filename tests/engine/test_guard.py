@@ -10,12 +10,14 @@ import pytest
 from tests.engine.guarded import ANN, CLASSES, MANIFEST, Guarded, blog, disk, own
 
 from vetro import catalog, engine, environments, identity, messaging, repository, stacks
+from vetro.compute.wire import Image
 from vetro.engine import EngineSection, EngineSettings
 from vetro.engine.worker import back_ends
 from vetro.engine.worker.deployment import preload
 from vetro.environments import Environments
 from vetro.environments.instance_records import instance_statistics
 from vetro.muranopl import Runtime
+from vetro.stacks.errors import ResourceFailure
 from vetro.stacks.memory import MemoryCompute
 from vetro.storage import Database, migrate
 
@@ -521,3 +523,161 @@ async def test_the_refusal_shows_no_secret(guarded: Guarded) -> None:
     (loss,) = result["result"]["losses"]
     assert loss["changes"] == [{"name": "image", "old": "debian", "new": "***"}]
     assert "hunter2" not in str(result)
+
+
+LETS_GO = ["machine a"]
+
+
+def wishing(*images: str, **other: Any) -> Callable[[Any], None]:
+    """Edit the image of the second application's machine, and `other` properties of the first one's."""
+
+    def change(objects: Any) -> None:
+        for image in images:
+            objects["services"][1]["instance"]["image"] = image
+        objects["services"][0]["instance"].update(other)
+
+    return change
+
+
+@pytest.fixture
+async def failed(guarded: Guarded) -> Guarded:
+    """The machine `a` was to have an image that is not there; what is deployed first is `b`."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+    result = await guarded.deploy(await guarded.edit(wishing("nowhere")), may_lose=LETS_GO)
+    assert result["isException"]
+    assert guarded.servers == servers
+    return guarded
+
+
+@pytest.mark.parametrize("may_lose", [[], LETS_GO, None])
+@pytest.mark.parametrize("times", [1, 2])
+async def test_another_components_push_carries_no_wish_that_was_put_back(
+    failed: Guarded, may_lose: list[str] | None, times: int
+) -> None:
+    """However often it has failed: nobody is asked about the machine, and it stays."""
+    servers = failed.servers
+    if times > 1:
+        assert (await failed.deploy(may_lose=LETS_GO))["isException"]
+    session = await failed.edit(wishing("debian", flavor="m1.small"))
+    result = await failed.deploy(session, may_lose=may_lose)
+    assert not result["isException"], result
+    assert failed.servers == servers
+    result = await failed.deploy(await failed.edit(wishing(flavor="m1.tiny")), may_lose=[])
+    assert not result["isException"], result
+
+
+async def test_a_wish_that_was_put_back_is_not_done_when_it_can_be(failed: Guarded) -> None:
+    """The image is there by now, and nothing is guarded: the other component's push leaves the machine."""
+    servers = failed.servers
+    failed.compute.images["nowhere"] = Image(uuid="i-4", name="nowhere")
+    session = await failed.edit(wishing("debian", flavor="m1.small"))
+    assert not (await failed.deploy(session))["isException"]
+    assert failed.servers == servers
+
+
+async def test_a_wish_that_failed_and_is_still_there_is_asked_for_and_done(failed: Guarded) -> None:
+    """The image is there by now, and another component is edited as well."""
+    servers = failed.servers
+    failed.compute.images["nowhere"] = Image(uuid="i-4", name="nowhere")
+    session = await failed.edit(wishing(flavor="m1.small"))
+    result = await failed.deploy(session, may_lose=[])
+    assert [one["key"] for one in result["result"]["losses"]] == LETS_GO
+    assert failed.servers == servers
+    assert not (await failed.deploy(session, may_lose=LETS_GO))["isException"]
+    assert failed.servers["a"] != servers["a"]
+    assert failed.servers["b"] == servers["b"]
+
+
+async def test_a_wish_that_was_fulfilled_before_the_failure_is_not_taken_back(
+    guarded: Guarded,
+) -> None:
+    """The machine is made of the other image, and then its disk fails; the next deployment keeps it."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+    guarded.compute.fail["attach_volume"] = ResourceFailure("the node has no place for it")
+
+    def change(objects: Any) -> None:
+        objects["services"][1]["instance"].update(
+            image="vetro-balancer", volumes={"/data": disk("blog")}
+        )
+
+    result = await guarded.deploy(await guarded.edit(change), may_lose=LETS_GO)
+    assert result["isException"]
+    made = guarded.servers
+    assert made["a"] != servers["a"]
+    guarded.compute.fail.clear()
+    result = await guarded.deploy(await guarded.edit(wishing(flavor="m1.small")), may_lose=[])
+    assert not result["isException"], result
+    assert guarded.servers == made
+
+
+async def test_a_change_in_place_before_the_failed_wish_is_not_taken_back(
+    guarded: Guarded,
+) -> None:
+    """The machine has grown although that deployment failed; after the next one failed it is as large."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+
+    def grow(objects: Any) -> None:
+        objects["services"][1]["instance"].update(
+            flavor="m1.small", volumes={"/data": disk("blog")}
+        )
+
+    guarded.compute.fail["attach_volume"] = ResourceFailure("the node has no place for it")
+    assert (await guarded.deploy(await guarded.edit(grow), may_lose=[]))["isException"]
+    result = await guarded.deploy(await guarded.edit(wishing("nowhere")), may_lose=LETS_GO)
+    assert result["isException"]
+    guarded.compute.fail.clear()
+    guarded.compute.calls.clear()
+    session = await guarded.edit(wishing("debian", flavor="m1.small"))
+    result = await guarded.deploy(session, may_lose=[])
+    assert not result["isException"], result
+    assert guarded.servers == servers
+    assert guarded.compute.calls.count("update_server") == 1  # of the other one
+
+
+@pytest.mark.parametrize("name", ["keyname", "networks"])
+async def test_a_wish_for_what_was_not_there_before_is_put_back_as_well(
+    guarded: Guarded, name: str
+) -> None:
+    """A first key pair, a second network: the deployment fails, and nothing of it is carried on."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+    networks = {"useEnvironmentNetwork": True, "customNetworks": [NETWORK]}
+    wish = {"keyname": "gone", "networks": networks}[name]
+    formerly = (await guarded.model())["services"][1]["instance"].get(name)
+
+    def change(value: Any, **other: Any) -> Callable[[Any], None]:
+        def edit(objects: Any) -> None:
+            objects["services"][1]["instance"][name] = value
+            objects["services"][0]["instance"].update(other)
+
+        return edit
+
+    guarded.compute.fail["create_subnet"] = ResourceFailure("there is no range for it")
+    result = await guarded.deploy(await guarded.edit(change(wish)), may_lose=LETS_GO)
+    assert result["isException"]
+    assert guarded.servers == servers
+    session = await guarded.edit(change(formerly, flavor="m1.small"))
+    result = await guarded.deploy(session, may_lose=[])
+    assert not result["isException"], result
+    assert guarded.servers == servers
+
+
+@pytest.mark.parametrize("wrong", [{"flavor": None}, {"keyname": ["a"]}])
+async def test_what_a_contract_refuses_is_said_before_anything_is_asked(
+    guarded: Guarded, wrong: dict[str, Any]
+) -> None:
+    """Who agrees to a loss does not get the error after that; mended, the loss is asked for."""
+    await guarded.create(blog("b", id_="second"), blog("a"))
+    servers = guarded.servers
+    session = await guarded.edit(wishing("vetro-balancer", **wrong))
+    result = await guarded.deploy(session, may_lose=[])
+    assert next(iter(wrong)) in result["result"]["message"]
+    assert "losses" not in result["result"]
+    assert (guarded.servers, guarded.compute.calls) == (servers, [])
+    session = await guarded.edit(wishing(flavor="m1.tiny", keyname=None))
+    result = await guarded.deploy(session, may_lose=[])
+    assert [one["key"] for one in result["result"]["losses"]] == LETS_GO
+    assert guarded.servers == servers

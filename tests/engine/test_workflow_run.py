@@ -18,7 +18,7 @@ from vetro.compute.client.calls import NETWORKS, ROUTERS
 from vetro.compute.wire import NewRouter
 from vetro.engine.settings import EngineSection, NetworkSection
 from vetro.engine.system.memory import MemoryTransport
-from vetro.engine.worker import workflow_port
+from vetro.engine.worker import workflow_port, workflow_run
 from vetro.messaging import (
     BrokerSettings,
     BrokerUnreachable,
@@ -28,6 +28,7 @@ from vetro.messaging import (
 )
 from vetro.messaging.mailboxes import MailboxSettings
 from vetro.stacks import ResourceFailure
+from vetro.storage import Database
 
 from .conftest import GOOD, NETWORK, Place, telnet
 
@@ -269,13 +270,100 @@ async def test_a_farm_has_a_load_balancer(place: Place) -> None:
     assert all(one["state"]["iisInstalled"] for one in service["units"])
     stack = await place.stacks.get("p", "ee1")
     assert stack is not None
-    vip = stack.outputs["farm-loadBalancerIp"]
+    vip = stack.outputs["s1-loadBalancerIp"]
     assert service["uri"] == f"http://{vip}:8080"
-    assert service["floatingip"] == stack.outputs["farm-FloatingIPaddress"]
-    members = stack.template["Resources"]["farm-LoadBalancer"]["Properties"]["members"]
+    assert service["floatingip"] == stack.outputs["s1-FloatingIPaddress"]
+    members = stack.template["Resources"]["s1-LoadBalancer"]["Properties"]["members"]
     assert members == [{"Ref": "web1"}, {"Ref": "web2"}]
     again = await place.run(result.model["Objects"], result.model["ObjectsCopy"])
     assert again.model["Objects"]["services"][0]["floatingip"] == service["floatingip"]
+
+
+async def test_a_farm_of_an_earlier_release_keeps_its_balancer(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upgrade, another name for farm and environment, and a second farm of the first name move and
+    install nothing of it; the second has a balancer and an address of its own.
+    """
+    place.answer = lambda plan: {"IsException": False, "Result": []}
+    today = workflow_run.definitions_of
+
+    async def earlier(database: Database, project: str) -> dict[str, bytes]:
+        files = await today(database, project)
+        rules = files["workflows/WebApps.xml"].replace(b'"::state.balancer"', b'"::name"')
+        rules = rules.replace(b'"state.balancer" source', b'"name" source')
+        return {**files, "workflows/WebApps.xml": rules}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(workflow_run, "definitions_of", earlier)
+        first = (await place.run(farm(), guests=("ee1-s1-u1", "ee1-s1-u2"))).model["Objects"]
+    stack = await place.stacks.get("p", "ee1")
+    assert stack is not None
+    assert "farm-Pool.server" in stack.resources
+    for noted in (first["services"][0]["state"], first, first["networking"]):
+        for key in ("balancer", "machines", "groupName"):
+            noted.pop(key, None)
+    place.services.may_lose = []
+    servers, plans = set(place.stacks.compute.server_list), len(place.plans)
+    upgraded = (await place.run(deepcopy(first), first)).model["Objects"]
+    upgraded["name"] = upgraded["services"][0]["name"] = "other"
+    renamed = (await place.run(deepcopy(upgraded), upgraded)).model["Objects"]
+    assert set(place.stacks.compute.server_list) == servers
+    assert len(place.plans) == plans
+    second = farm()["services"][0] | {
+        "id": "s2", "unitNamingPattern": "more#", "loadBalancerPort": 8081,
+        "units": [{"id": "u3", "name": "n3"}],
+    }  # fmt: skip
+    twins = deepcopy(renamed)
+    twins["services"].append(second)
+    both = await place.run(twins, renamed, guests=("ee1-s2-u3",))
+    assert not both.is_exception, both.result
+    old, new = both.model["Objects"]["services"]
+    assert [old[key] for key in ("uri", "floatingip")] == [
+        first["services"][0][key] for key in ("uri", "floatingip")
+    ]
+    assert len({old["floatingip"], new["floatingip"]}) == 2
+    assert new["uri"].removesuffix(":8081") != old["uri"].removesuffix(":8080")
+    assert servers < set(place.stacks.compute.server_list)
+    assert [one for one in place.reports.said if one[1] != "info"] == []
+
+
+@pytest.mark.parametrize("lost", ["s1-Pool.server", "web1"])
+@pytest.mark.parametrize("units", [2, 3])
+async def test_a_machine_of_a_farm_that_is_gone_is_made_again(
+    place: Place, lost: str, units: int
+) -> None:
+    """Its balancer or a member, by a deployment with a change or without one: what was on it is installed
+    again, nothing else is, and the reports say it.
+    """
+    place.answer = lambda plan: {"IsException": False, "Result": []}
+    first = (await place.run(farm(), guests=("ee1-s1-u1", "ee1-s1-u2"))).model["Objects"]
+    made = await place.stacks.get("p", "ee1")
+    assert made is not None
+    uuid_, plans = made.resources[lost].physical_id, len(place.plans)
+    assert uuid_ is not None
+    await place.stacks.compute.delete_server(uuid_)
+    before = deepcopy(first)
+    if units > 2:
+        first["services"][0]["units"].append({"id": "u3", "name": "n3"})
+    queues = tuple(f"ee1-s1-u{number}" for number in range(1, units + 1))
+    place.reports.said.clear()
+    result = await place.run(first, before, guests=queues)
+    assert not result.is_exception, result.result
+    assert uuid_ in place.stacks.compute.server_list
+    assert all(
+        one["state"]["iisInstalled"] for one in result.model["Objects"]["services"][0]["units"]
+    )
+    assert len(place.plans) - plans == (units - 2) + (lost == "web1")
+    said = [text for _, level, text, _ in place.reports.said if level != "info"]
+    assert f"The machine ee1-{lost} was not there any more and was made again" in said[0]
+    assert ["The machine of unit web1 is a new one" in one for one in said[1:]] == (
+        [True] if lost == "web1" else []
+    )
+    place.reports.said.clear()
+    await place.run(result.model["Objects"], first, guests=queues)
+    assert [one for one in place.reports.said if one[1] != "info"] == []
+    assert len(place.plans) - plans == (units - 2) + (lost == "web1")
 
 
 async def test_a_farm_without_a_load_balancer_says_why(place: Place) -> None:

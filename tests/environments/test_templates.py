@@ -3,6 +3,9 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import update
+
+from vetro.environments.tables import templates
 
 Api = Any  # the fixture of conftest.py
 APP = {"?": {"type": "org.App", "id": "a1"}, "name": "web", "ports": [80]}
@@ -138,6 +141,22 @@ async def test_components_are_added_replaced_and_removed(api: Api) -> None:
     ]:
         answer = await api.call(method, base + path, body)
         assert answer.status == status, (method, path, answer.text)
+
+
+async def test_a_template_with_a_mistake_of_an_earlier_release_is_explained(api: Api) -> None:
+    """Whoever makes an environment of it reads which template, where in it, what is wrong, and what to do."""
+    id_ = await make(api, "old", services=[APP])
+    wrong = [{**APP, "?": {**APP["?"], "type": "org App"}}]
+    async with api.database.transaction() as tx:
+        await tx.execute(update(templates).where(templates.c.id == id_).values(services=wrong))
+    answer = await api.call("POST", f"/templates/{id_}/create-environment", {"name": "e"})
+    assert answer.status == 400
+    for said in ("The template 'old'", "services/0/?/type must", f"PUT /v1/templates/{id_}/"):
+        assert said in answer.text
+    path = f"/templates/{id_}/services/{APP['?']['id']}"
+    assert (await api.call("PUT", path, APP)).status == 200
+    answer = await api.call("POST", f"/templates/{id_}/create-environment", {"name": "e"})
+    assert answer.status == 200
 
 
 async def test_an_environment_is_created_with_a_session_that_has_the_components(api: Api) -> None:

@@ -266,6 +266,31 @@ async def test_services_that_cannot_be(old: Old, body: Any) -> None:
         assert answer.status == 400, (prefix, answer.text)
 
 
+async def test_an_empty_unit_is_appended(old: Old) -> None:
+    """A unit may have nothing but what it is given here; a body that is no unit is refused as such."""
+    made = await old.add("webServer")
+    units = f"/services/{made['id']}/units"
+    added = await old.ok("POST", units, {})
+    assert added["id"]
+    assert added["name"] == "w_instance_1"
+    assert [one["name"] for one in await old.ok("POST", units, [{}])] == ["w_instance_2"]
+    path = f"/environments/{old.environment}"
+    answer = await old.call("POST", f"/v1{path}{units}", {}, session=old.session)
+    assert answer.status == 200, answer.text
+    assert [one["name"] for one in (await old.ok("GET", units))] == [
+        f"w_instance_{number}" for number in range(4)
+    ]
+    wrong: list[tuple[str, Any, str]] = [
+        (units, [], "a unit"),
+        (units, 5, "a unit"),
+        ("/services", {}, "a service"),
+    ]
+    for where, body, said in wrong:
+        answer = await old.call("POST", f"{path}{where}", body, session=old.session)
+        assert answer.status == 400
+        assert f"The body must be {said}" in answer.text
+
+
 async def test_attributes_are_read_and_changed(old: Old) -> None:
     """Attributes of services and units are read, set, added and removed by their path."""
     made = await old.add("activeDirectory")

@@ -341,7 +341,9 @@ def test_refused_plans_are_answered_and_removed(guest: Any, mailbox: Any, make_p
     guest.start()
     results = [mailbox.result() for _ in range(6)]
     assert [result["ErrorCode"] for result in results] == [2, 2, 0, 9, 2, 0]
-    assert results[4]["Body"]["Message"] == "Scripts is not a dictionary"
+    assert results[4]["Body"]["Message"].startswith(
+        "Scripts is not a dictionary: the plan is of format 1"
+    )
     assert results[5]["Body"] is None
     until(lambda: guest.folders() == [])
 

@@ -161,7 +161,7 @@ def test_a_plan_that_was_cut_off_goes_on(guest: Any, mailbox: Any, notes: Path) 
 
 def test_bad_plans_and_machines_without_powershell(guest: Any, mailbox: Any, notes: Path) -> None:
     """Anything but a plan of format 1 is refused with code 2, and so is every one where `pwsh` is
-    missing."""
+    missing: that one names it."""
     guest.start()
     for number, (bad, text) in enumerate(
         [
@@ -180,4 +180,6 @@ def test_bad_plans_and_machines_without_powershell(guest: Any, mailbox: Any, not
     shutil.rmtree(notes.parent / "tools")
     guest.start()
     mailbox.offer(plan(("Note", {"Text": "a"})), message_id="none")
-    assert mailbox.result()["Body"]["Message"] == "Scripts is not a dictionary"
+    result = mailbox.result()
+    assert result["ErrorCode"] == 2
+    assert "for PowerShell, and there is no pwsh on the PATH" in result["Body"]["Message"]

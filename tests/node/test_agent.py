@@ -181,6 +181,45 @@ async def test_the_node_keeps_its_identity_and_vms_over_a_restart(
         assert vm["state"] == "running"
 
 
+async def test_a_restart_of_the_agent_starts_nothing(
+    service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has ended stays ended until the machine boots; what was stopped stays stopped then as well."""
+    async with running(settings(service, tmp_path)) as agent:
+        made = [
+            (await task(agent, "machine_create", image_uuid=IMAGE, brand="lx"))[1]["vm"]["uuid"]
+            for _ in range(2)
+        ]
+        await task(agent, "machine_kill", uuid=made[0], signal="SIGKILL")
+        await task(agent, "machine_shutdown", uuid=made[1])
+
+    async def states() -> list[str]:
+        async with running(settings(service, tmp_path)) as again:
+            return [(await task(again, "machine_load", uuid=uuid))[1]["state"] for uuid in made]
+
+    assert await states() == ["stopped", "stopped"]
+    monkeypatch.setattr("vetro.node.boot_record.machine_boot", lambda: "another")
+    assert await states() == ["running", "stopped"]
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_an_agent_after_one_that_kept_no_boot_starts_what_is_wanted_if_nothing_runs(
+    service: Any, tmp_path: Path, runs: bool
+) -> None:
+    """Whether the machine has booted is not known then; a VM that runs says that it has not."""
+    async with running(settings(service, tmp_path)) as agent:
+        ended, other = [
+            (await task(agent, "machine_create", image_uuid=IMAGE, brand="lx"))[1]["vm"]["uuid"]
+            for _ in range(2)
+        ]
+        for uuid in [ended] if runs else [ended, other]:
+            await task(agent, "machine_kill", uuid=uuid, signal="SIGKILL")
+    (tmp_path / "boot.json").unlink()
+    async with running(settings(service, tmp_path)) as again:
+        found = (await task(again, "machine_load", uuid=ended))[1]["state"]
+    assert found == ("stopped" if runs else "running")
+
+
 async def test_a_port_in_use_is_named(service: Any, tmp_path: Path) -> None:
     """The error says which port and what to do."""
     async with running(settings(service, tmp_path / "a")) as agent:

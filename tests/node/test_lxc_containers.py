@@ -283,7 +283,12 @@ async def test_a_restart_of_the_machine_brings_containers_back(
     vm = await containers.create([nic])
     uuid = vm["uuid"]
     await inside(containers, uuid, "touch", "/root/kept")
-    await containers.driver.stop(uuid, force=True)
+    await containers.driver.kill(uuid, signal.SIGKILL)
+
+    async def ended() -> bool:
+        return bool((await containers.driver.load(uuid))["state"] == "stopped")
+
+    await eventually(ended)
     await containers.driver.close()
     # What a restart takes away.
     [runtime] = Path("/run/vetro").glob(f"{containers.prefix}-*")

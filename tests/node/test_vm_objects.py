@@ -178,6 +178,8 @@ def test_a_vm_with_disks_has_its_own_memory_rules() -> None:
     grown = updated(vm, {"ram": 1024, "add_disks": [{"size": 10}], "remove_disks": ["disk1"]})
     assert (grown["ram"], grown["max_physical_memory"]) == (1024, 2048)
     assert [disk["path"] for disk in grown["disks"]] == ["disk0", "disk1"]
+    flavor = updated(vm, {"max_physical_memory": 2048})
+    assert (flavor["ram"], flavor["max_physical_memory"]) == (2048, 3072)
 
 
 @pytest.mark.parametrize(

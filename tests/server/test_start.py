@@ -292,6 +292,24 @@ def test_what_the_machine_refuses_is_explained(
     assert "\n" not in str(caught.value)
 
 
+async def test_a_database_server_that_is_not_there_is_explained(tmp_path: Path) -> None:
+    """One line says where it was looked for, and the hint what to look at; the password is in neither."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        where = f"127.0.0.1:{free.getsockname()[1]}"
+    url = f"postgresql://vetro:s3cret@{where}/x"
+    settings = load_settings(
+        environ={"VETRO_DATA_DIR": str(tmp_path), "VETRO_SERVER_DATABASE_URL": url}
+    )
+    with pytest.raises(StartError) as caught:
+        async with open_database(settings):
+            pass
+    said = f"{caught.value} {caught.value.hint}"
+    assert where in said
+    assert "must be up, reachable from this machine" in said
+    assert "s3cret" not in said
+    assert "\n" not in said
+
+
 @pytest.mark.root
 def test_a_disk_that_becomes_full_while_running(tmp_path: Path, install: Any) -> None:
     """Writes are refused with the reason, reads work, readiness fails; all recovers with room."""

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import gc
+import socket
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from vetro.storage import (
     DatabaseFull,
     DatabaseUnavailable,
     StorageError,
+    urls,
 )
 from vetro.storage.tables import fences
 
@@ -177,6 +179,29 @@ async def test_an_unreachable_server_is_said_without_the_password() -> None:
         await Database.open("postgresql://vetro:s3cret@127.0.0.1:1/x")
     assert "127.0.0.1:1" in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+async def test_a_server_that_is_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and never answers; opening ends with the address and no password."""
+    monkeypatch.setattr(urls, "CONNECT_SECONDS", 2)  # the least that the driver takes
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(DatabaseUnavailable) as caught:
+            await Database.open(f"postgresql://vetro:s3cret@{where}/x")
+    assert where in str(caught.value)
+    assert "timeout expired" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_address_may_say_how_long_its_server_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the URL or the environment says goes before the patience of 15 seconds."""
+    monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
+    assert urls.patience("postgresql://h/x") == {"connect_timeout": 15}
+    assert urls.patience("postgresql://h/x?connect_timeout=60") == {}
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "60")
+    assert urls.patience("postgresql://h/x") == {}
 
 
 async def test_readers_do_not_wait_for_writers(database: Database) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 from vetro import __version__
-from vetro.cli.terminal.output import CommandError, UsageMistake
-from vetro.cli.terminal.typed import begin, covered
+from vetro.cli.terminal.output import CommandError, UsageMistake, remark
+from vetro.cli.terminal.typed import begin
 
 # name -> (module below vetro.cli, one-line help); the command is the module's attribute of that name.
 COMMANDS = {
@@ -111,7 +111,7 @@ def plain_errors() -> Generator[None]:
             "Is it a Vetro, and of this command's version? '--debug' shows what was asked.",
         ) from error
     except (KeyboardInterrupt, EOFError) as error:
-        click.echo(err=True)
+        remark("")
         raise click.exceptions.Exit(INTERRUPTED) from error
 
 
@@ -195,7 +195,7 @@ def _explain_defect(
     import traceback
 
     lines = traceback.format_exception(kind, error, place)
-    click.echo(covered("".join(lines), guesses=True), err=True, nl=False)
+    remark("".join(lines).removesuffix("\n"), guesses=True)
 
 
 def main() -> None:

@@ -86,7 +86,16 @@ class ComputeService:
         self.quotas = quotas_of(settings.quotas)
         self.fabric = Fabric(database, settings.external, self.quotas)
         self.networks = NetworkReconciler(database, self.fabric, self.servers, self.work)
-        self.machines = Machines(database, self.servers, self.work, self.networks, self.quotas)
+        self.placement = Placement(
+            database,
+            self.servers,
+            settings.placement,
+            metadata=self.metadata.read,
+            quotas=self.quotas,
+        )
+        self.machines = Machines(
+            database, self.servers, self.work, self.networks, self.quotas, self.placement
+        )
         self.strays = Strays(
             database, self.servers, self.machines, settings.compute.unknown_vm_seconds
         )
@@ -111,13 +120,6 @@ class ComputeService:
             self.machines, self.servers, self.fabric, self.images, self.copies, self.volumes
         )
         self.nics = NicRegistry(database)
-        self.placement = Placement(
-            database,
-            self.servers,
-            settings.placement,
-            metadata=self.metadata.read,
-            quotas=self.quotas,
-        )
         self.boot = BootParameters(
             database,
             self.servers,

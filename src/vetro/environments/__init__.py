@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from vetro.environments.lifecycle import Ending, listening_for_endings
     from vetro.environments.machine_names import Machine, machines
+    from vetro.environments.model import walk
     from vetro.environments.preparing import (
         EnvironmentSettings,
         NetworkDriver,

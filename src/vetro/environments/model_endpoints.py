@@ -98,7 +98,8 @@ async def append(call: Call) -> Json:
     defined = frozenset[str]() if parts else await _defined(call, body)
 
     def add(objects: JsonObject) -> Json:
-        if not body or not isinstance(body, (dict, list)):
+        # An element of a list, such as a unit, may have nothing yet.
+        if not isinstance(body, (dict, list)) or not (body or (parts and body == {})):
             raise BadRequest("The body must be an application object, or a list of them")
         added = cast("list[object]", body if isinstance(body, list) else [body])
         target = objects.setdefault("services", [])

@@ -242,7 +242,14 @@ class TemplateStore:
         )
         model = copy.deepcopy(prepared.model)
         model["Objects"]["services"] = template.services
-        check_model(model["Objects"], Before.of(prepared.model["Objects"]))
+        try:
+            check_model(model["Objects"], Before.of(prepared.model["Objects"]))
+        except BadRequest as error:
+            # Of an earlier release, which took it: nothing that was sent now is wrong.
+            raise BadRequest(
+                f"The template {template.name!r} cannot be used as it is stored: {error.message}. Replace"
+                f" that component (PUT /v1/templates/{template.id}/services/...), or make the template anew"
+            ) from error
         settle_new(model["Objects"])
         await self.store.settings.refuse_large(model["Objects"])
         async with self.database.transaction() as tx:

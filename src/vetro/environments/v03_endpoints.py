@@ -209,8 +209,10 @@ async def append(call: Call) -> Json:
     """Add a service (or several), or at ``SERVICE/units`` a unit."""
     body = await call.json(limit_bytes=MODEL_LIMIT)
     parts = segments(call.path.get("path", ""))
-    if not body or not isinstance(body, (dict, list)):
-        raise BadRequest("The body must be a service, or a list of them")
+    is_unit = parts[1:] == ["units"]
+    if not isinstance(body, (dict, list)) or not (body or (is_unit and body == {})):
+        wanted = "a unit, or a list of units" if is_unit else "a service, or a list of them"
+        raise BadRequest(f"The body must be {wanted}")
     added = cast("list[Json]", body if isinstance(body, list) else [body])
     if await _kind(call) != flat.WORKFLOW and not await _switched(call, added, parts):
         if any(flat.is_flat(one) for one in added) and not parts:
@@ -227,7 +229,7 @@ async def append(call: Call) -> Json:
         if not parts:
             for one in added:
                 flat.check_new(one, defined)
-        elif parts[1:] == ["units"] and not all(isinstance(one, dict) for one in added):
+        elif is_unit and not all(isinstance(one, dict) for one in added):
             raise BadRequest("A unit must be an object")
         cast("list[Json]", target).extend(added)
         return added

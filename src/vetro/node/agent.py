@@ -22,6 +22,7 @@ from vetro.http import (
     serve_application,
 )
 from vetro.http.tls import TlsError
+from vetro.node.boot_record import is_first_since_boot, keep_boot
 from vetro.node.driver_record import REAL_DRIVERS, keep_driver, refuse_other_driver
 from vetro.node.drivers import Driver, Hypervisor, Hypervisors
 from vetro.node.errors import ConfigurationError, NodeError
@@ -241,8 +242,12 @@ class NodeAgent:
         if settings.node.pull:
             self._lanes.append(("pull", Puller(client, runner).run()))
         try:
-            if settings.autoboot:
+            if settings.autoboot and is_first_since_boot(
+                settings.data_dir, inhabited=await driver.runs_any()
+            ):
                 await driver.autoboot()
+            # Afterwards: an agent that is killed in between goes on with the rest.
+            keep_boot(settings.data_dir)
             yield (
                 runner,
                 TaskApi(runner, self.server_uuid, settings.node.key, __version__, images),

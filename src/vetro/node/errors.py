@@ -92,6 +92,14 @@ def already_running(uuid: str) -> DriverError:
     )
 
 
+def has_snapshots(uuid: str) -> DriverError:
+    """``VmHasSnapshots``: they belong to the root that is to be replaced."""
+    return DriverError(
+        f"VM {uuid} has snapshots: delete them before its image is replaced",
+        rest_code="VmHasSnapshots",
+    )
+
+
 def not_implemented(what: str, driver: str) -> DriverError:
     """This driver does not do that."""
     return DriverError(

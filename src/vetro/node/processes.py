@@ -197,6 +197,11 @@ def started_at(pid: int) -> float | None:
     return None
 
 
+def boot_id() -> str:
+    """The kernel's name for the time since this machine booted."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
 def processes_by_pid() -> list[tuple[int, list[str]]]:
     """Every process of this machine with its arguments."""
     return [

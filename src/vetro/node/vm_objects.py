@@ -320,8 +320,11 @@ def updated(vm: Vm, changes: Mapping[str, object]) -> Vm:
     result["filesystems"] = _changed_list(result, changes, "filesystems", "target")
     if vm.get("brand") in HVM_BRANDS:
         result["disks"] = check_disks(_changed_list(result, changes, "disks", "path"))
-        if "ram" in changes:
-            result["max_physical_memory"] = result["ram"] + _HVM_OVERHEAD[str(vm["brand"])]
+        # As at creation: either name is the guest's memory.
+        if "ram" in changes or "max_physical_memory" in changes:
+            guest = result["ram" if "ram" in changes else "max_physical_memory"]
+            result["ram"] = guest
+            result["max_physical_memory"] = guest + _HVM_OVERHEAD[str(vm["brand"])]
     elif "ram" in changes and "max_physical_memory" not in changes:
         result["max_physical_memory"] = result["ram"]
     elif "max_physical_memory" in changes:

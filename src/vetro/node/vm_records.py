@@ -62,13 +62,15 @@ class VolumeEntry(TypedDict, total=False):
 class Vm(TypedDict, total=False):
     """A VM's record. Memory in MiB, ``quota`` in GiB, ``cpu_cap`` in percent of a core.
 
-    Keys that this node does not know are kept as they came. ``mark`` says what a killed agent left
-    unfinished; a record that was never written has only ``uuid`` and ``mark``.
+        Keys that this node does not know are kept as they came. ``mark`` says what a killed agent left
+        unfinished; a record that was never written has only ``uuid`` and ``mark``. While its root
+    is replaced ``former_state`` says how it was, and is again when that fails: ``running`` or ``stopped``.
     """
 
     uuid: Required[str]
     v: int
     mark: str
+    former_state: str
     brand: Required[str]
     type: str
     image_uuid: Required[str | None]

@@ -14,6 +14,7 @@ from vetro.http import Readings
 from vetro.server import data_directory
 from vetro.server.errors import StartError
 from vetro.server.settings import Settings
+from vetro.server.starting import TO_REACH
 from vetro.storage import (
     Database,
     DatabaseTooNew,
@@ -87,9 +88,10 @@ async def opened(settings: Settings) -> AsyncGenerator[Database]:
     except (StorageError, OSError) as error:
         if isinstance(error, OSError) and error.errno in data_directory.OF_THE_DISK:
             raise
-        raise StartError(
-            f"The database cannot be opened: {error}", "See server.database_url and --data-dir."
-        ) from error
+        hint = (
+            TO_REACH if settings.server.database_url else "See server.database_url and --data-dir."
+        )
+        raise StartError(f"The database cannot be opened: {error}", hint) from error
     try:
         yield database
     finally:

@@ -31,6 +31,10 @@ from vetro.storage import (
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 #: The minimum for a commit of the database, with some reserve.
 PROBE_BYTES = 64 * 1024
+TO_REACH = (
+    "See server.database_url (of a broker: cfapi.database_url): it must be up, reachable from this"
+    " machine, and take this user and password."
+)
 _HINTS = {
     errno.EROFS: "It is on a file system that is mounted read-only: mount it for writing, or choose"
     " another directory with --data-dir.",
@@ -89,11 +93,12 @@ def explain(error: OSError | StorageError, settings: Settings) -> StartError:
         elif isinstance(error, DatabaseReadOnly):
             kind, hint = (
                 "takes no writes",
-                "See server.database_url: it must be writable for this user.",
+                "See server.database_url (of a broker: cfapi.database_url): it must be writable for this"
+                " user.",
             )
         elif isinstance(error, DatabaseUnavailable):
             kind = "does not answer"
-            hint = "See server.database_url: it must be up, and take this user and password."
+            hint = TO_REACH
         return StartError(f"The database {kind}: {error}", hint)
     where = error.filename if isinstance(error.filename, str) else str(settings.data_dir)
     why = error.strerror or str(error) or type(error).__name__

@@ -42,6 +42,11 @@ class StackStatus(StrEnum):
         return self.value.endswith("_FAILED")
 
 
+def resources_of(template: Mapping[str, Json]) -> dict[str, Json]:
+    """The resources of a template as it was given, in either spelling."""
+    return template.get("resources") or template.get("Resources") or {}
+
+
 @dataclass(frozen=True, slots=True)
 class StackResource:
     """One resource of a stack as it is now."""

@@ -9,6 +9,7 @@ import structlog
 from psycopg import sql
 
 from vetro.storage.notify import Switchboard, decode
+from vetro.storage.urls import patience
 
 log = structlog.get_logger(__name__)
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -54,6 +55,7 @@ class PostgresListener:
             keepalives=1,
             keepalives_idle=30,
             keepalives_interval=10,
+            **patience(self._url),
         )
         try:
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from vetro.storage.errors import DatabaseUnavailable
+from vetro.storage.urls import patience
 
 if TYPE_CHECKING:
     from vetro.storage.database import Database
@@ -40,7 +41,7 @@ class PostgresUse:
 
 def open_pool(driver_url: str, application: str, use: PostgresUse) -> AsyncEngine:
     """The pool of connections, which are opened when they are needed."""
-    arguments: dict[str, object] = {"application_name": application}
+    arguments: dict[str, object] = {"application_name": application, **patience(driver_url)}
     if use.listen_url:
         arguments["prepare_threshold"] = None  # the next transaction may be on another connection
     engine = create_async_engine(

@@ -84,6 +84,7 @@ class RecordedPort:
         self._cidrs = _list(replies.get("cidr", ["10.0.1.0/24"]), "replies.cidr") or [None]
         self._existing_cidr = replies.get("existing_cidr", "10.9.0.0/24")
         self._stack = iter(_maps(replies, "stack"))
+        self._machines: dict[str, Json] = {}
         self._agent = _maps(replies, "agent")
         self._asked_cidrs = itertools.count()
         self._ids = itertools.count(1)
@@ -145,11 +146,16 @@ class RecordedPort:
         reply = next(self._stack, None) or {}
         if reply.get("error") is not None:
             raise PortError(str(reply["error"]))
+        self._machines = _map(reply.get("machines") or {}, "replies.stack[].machines")
         if reply.get("outputs") is not None:
             return _map(reply["outputs"], "replies.stack[].outputs")
         outputs = template.get("Outputs", template.get("outputs"))
         names = cast("dict[str, Json]", outputs) if isinstance(outputs, dict) else {}
         return {name: f"OUT-{name}" for name in names}
+
+    def machines(self) -> dict[str, tuple[str | None, str]]:
+        """Those of the last reply; each was what it is."""
+        return {name: (str(value), str(value)) for name, value in self._machines.items()}
 
     def delete_stack(self) -> None:
         """Always done."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 from vetro.workflows.commands import digest, failure_value
 from vetro.workflows.errors import CommandFailed, EvaluationError, WorkflowError
+from vetro.workflows.hostnames import hostname_of, services_of, units_of
 from vetro.workflows.ports import AgentAnswer, NetworkRequest, PortError
 from vetro.workflows.running import Command, Run, RunningTask
 from vetro.workflows.templates import merge
@@ -52,6 +53,7 @@ class Stack:
         template: dict[str, Json] = self.template
         arguments = self.arguments
         for command in commands:
+            _refuse_two_types(template, command.body)
             template = merge(template, command.body)
             arguments = {**arguments, **command.arguments}
         self.template, self.arguments = template, arguments
@@ -60,8 +62,54 @@ class Stack:
             self._applied = None
             fragments = [command.fragment for command in commands if command.fragment]
             self.outputs = task.port.update_stack(fragments, template, arguments)
+            note_machines(task)
             self._applied = wanted
         return self.outputs
+
+
+def _refuse_two_types(template: dict[str, Json], fragment: dict[str, Json]) -> None:
+    """Raises `EvaluationError`: one resource cannot be two, as that of a unit called like a network."""
+    known = _types(template)
+    for name, kind in _types(fragment).items():
+        if known.get(name, kind) != kind:
+            raise EvaluationError(
+                f"the resource {name} of the stack would be {known[name]} and {kind}: let the units of"
+                " that name have another unitNamingPattern"
+            )
+
+
+def _types(template: dict[str, Json]) -> dict[str, Json]:
+    """The types of a template's resources; a fragment that adds to a resource may leave it out."""
+    given: Json = template.get("Resources")
+    bodies = cast("dict[str, Json]", given) if isinstance(given, dict) else {}
+    return {
+        name: one["Type"] for name, one in bodies.items() if isinstance(one, dict) and "Type" in one
+    }
+
+
+def note_machines(task: RunningTask) -> None:
+    """Let what was installed on a machine that was made anew be installed again, and say so.
+
+    The model's ``machines`` has what they were. A unit's ``state`` is about its machine: all of it but the
+    host name goes with it (decision 0848).
+    """
+    found = task.port.machines()
+    if not found:
+        return
+    noted: dict[str, Json] = task.model.get("machines") or {}
+    for service in services_of(task.model):
+        for unit in units_of(service):
+            name = hostname_of(unit)
+            before, now = found.get(name or "", (None, None))
+            if name is None or now is None or noted.get(name, before) == now:
+                continue
+            if len(unit["state"]) > 1:
+                unit["state"] = {"hostname": name}
+                text = (
+                    f"The machine of unit {name} is a new one: everything is installed on it again"
+                )
+                task.report("unit", str(unit.get("id")), "warning", text)
+    task.model["machines"] = {name: now for name, (_, now) in found.items()}
 
 
 class DeployingTask(RunningTask, Protocol):

@@ -96,6 +96,14 @@ class Port(Protocol):
         """Apply a template; its outputs. Raises: PortError."""
         ...
 
+    def machines(self) -> dict[str, tuple[str | None, str]]:
+        """The machines of the stack after its last update, by resource name.
+
+        Each has two values, of before that update (``None``: it was not there) and of now. They differ when
+        the machine was made anew. A back end that does not know leaves it out.
+        """
+        ...
+
     def delete_stack(self) -> None:
         """Delete the stack; one that is absent is success. Raises: PortError."""
         ...

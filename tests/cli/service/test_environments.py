@@ -305,13 +305,17 @@ def test_bad_input_about_environments(shop: Service, tmp_path: Path) -> None:
     assert "not JSON" in shop.refused("env", "add", "e", "--file", bad)
     assert "port" in shop.refused("env", "add", "e", "Shop", "--set", "port=0")
     assert "colour" in shop.refused("env", "add", "e", "Shop", "--set", "colour=red")
-    assert "--set x: expected" in shop.refused("env", "edit", "e", "a", "--set", "x", code=2)
+    assert "--set, number 1: expected" in shop.refused(
+        "env", "edit", "e", "a", "--set", "x", code=2
+    )
     assert "Applications: none." in shop.refused("env", "edit", "e", "a", "--set", "x=1")
     assert "Applications: none." in shop.refused("env", "remove", "e", "a")
     assert "never deployed" in shop.refused("env", "follow", "e")
     assert "/services/0/name" in shop.refused("env", "model", "e", "--path", "nope")
     assert "deploy first" in shop.refused("action", "call", "e", "x")
-    assert "--arg x: expected" in shop.refused("action", "call", "e", "x", "--arg", "x", code=2)
+    assert "--arg, number 1: expected" in shop.refused(
+        "action", "call", "e", "x", "--arg", "x", code=2
+    )
     assert "vetro deployment list e" in shop.refused("deployment", "show", "e", "nope")
     shop.ok("env", "destroy", "--yes", "e")
 

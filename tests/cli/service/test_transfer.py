@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.serving import Service
 
-SAMPLE = Path(__file__).resolve().parents[3] / "library" / "HelloScript"
+LIBRARY = Path(__file__).resolve().parents[3] / "library"
+SAMPLE = LIBRARY / "HelloScript"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBmSOIKVJdnPTyI8uwn0EUIInxQ1UOqkz8cQTXl8Qmwt mine"
 
 
@@ -162,3 +164,49 @@ def test_an_environment_is_made_again_where_the_same_names_have_other_ids(
     for name in ("kept", "lasting"):
         service.ok("template", "delete", "--yes", name)
     without()
+
+
+@pytest.mark.thorough
+def test_samples_of_several_machines_are_made_again_elsewhere(
+    service: Service, tmp_path: Path
+) -> None:
+    """Each machine has the image of the same name, and a relation leads to the component of the new file."""
+    (tmp_path / "empty.tar").write_bytes(b"\0" * 10240)
+    service.ok("package", "import", *(LIBRARY / one for one in ("MariaDb", "WordPress", "TwoTier")))
+
+    def images() -> dict[str, str]:
+        for name in ("plain", "pages"):
+            service.ok("image", "import", name, tmp_path / "empty.tar")
+        return {one["name"]: one["uuid"] for one in service.json("image", "list")}
+
+    first = images()
+    service.ok("env", "create", "blog")
+    plain, pages = ("--set", "image=plain"), ("--set", "image=pages")
+    service.ok("env", "add", "blog", "MariaDb", "--name", "store", *plain)
+    service.ok(
+        "env",
+        "add",
+        "blog",
+        "WordPress",
+        "--name",
+        "site",
+        "--set",
+        "password=correct horse",
+        *pages,
+    )
+    service.ok(
+        "env", "add", "blog", "TwoTier", "--name", "tiers", *plain, "--set", "balancerImage=pages"
+    )
+    service.ok("env", "export", "blog", "-o", tmp_path / "blog.json")
+    service.ok("env", "destroy", "--yes", "blog")
+    service.ok("image", "delete", "--yes", *first.values())
+    second = images()
+    service.ok("env", "import", tmp_path / "blog.json")
+    store, site, tiers = service.json("env", "show", "blog")["services"]
+    assert store["instance"]["image"] == second["plain"]
+    assert site["instance"]["image"] == second["pages"]
+    assert site["server"] == store["?"]["id"]
+    assert [one["image"] for one in tiers["servers"]] == [second["plain"]] * 2
+    assert tiers["balancer"]["image"] == second["pages"]
+    service.ok("env", "destroy", "--yes", "blog")
+    service.ok("image", "delete", "--yes", *second.values())

@@ -207,6 +207,38 @@ async def test_the_vms_of_a_dead_server_are_made_again(any_site: Site) -> None:
     assert sorted((await world.ok("GET", f"/servers/{OTHER}"))["vms"]) == sorted([runs, stopped])
 
 
+async def test_a_vm_is_made_again_with_the_interfaces_it_had_last(site: Site) -> None:
+    """One that it got comes along, one that it lost does not: its address may be another VM's by now."""
+    world = site.world
+    made = await world.ok("POST", "/networks", {"name": "n"})
+    body = {"network_uuid": made["uuid"], "cidr": "10.7.0.0/24"}
+    await world.ok("POST", "/subnets", body)
+    first, second = [
+        await world.ok("POST", "/ports", {"network_uuid": made["uuid"]}) for _ in range(2)
+    ]
+    vm = await world.vm(ports=[first["uuid"]])
+
+    def changed(call: TaskCall) -> dict[str, Any]:
+        here = site.here[NODE, vm]
+        kept = [n for n in here["nics"] if n["mac"] not in call.params.get("remove_nics", ())]
+        added = [{**nic, "interface": "net1"} for nic in call.params.get("add_nics", ())]
+        here["nics"] = [{**nic, "primary": not at} for at, nic in enumerate([*kept, *added])]
+        return {"vm": dict(here)}
+
+    world.nodes.answers["machine_update"] = changed
+    path = f"/servers/{NODE}/vms/{vm}/interfaces"
+    for task in (
+        await world.ok("POST", path, {"ports": [second["uuid"]]}),
+        await world.ok("DELETE", f"{path}/{first['mac']}"),
+    ):
+        assert (await world.ended(task["id"]))["status"] == "complete"
+    await site.die()
+    assert (await site.evacuate())["execution"] == "succeeded"
+    (nic,) = site.here[OTHER, vm]["nics"]
+    assert (nic["mac"], nic["interface"], nic["primary"]) == (second["mac"], "net1", True)
+    assert (nic["ip"], nic["netmask"]) == (second["fixed_ips"][0][1], "255.255.255.0")
+
+
 async def test_what_the_dead_server_was_asked_for_is_given_up(site: Site) -> None:
     """The waiter for a task of the server gets an error; the task's late end changes nothing."""
     vm = await site.world.vm()

@@ -24,6 +24,7 @@ from tests.node.drivers import conftest as support
 from vetro.node.drivers import Driver, Hypervisors
 from vetro.node.drivers.process import ProcessHypervisor
 from vetro.node.images.store import ImageStore
+from vetro.node.processes import processes_by_pid
 from vetro.node.vm_objects import MachineStore
 
 
@@ -95,11 +96,19 @@ async def process_rig(directory: Path, kit: SimpleNamespace) -> AsyncIterator[Ri
         await driver.open()
         return driver
 
-    rig = Rig(await open_driver(), payload_of(kit), open_driver, directory, kit.image)
+    rig = Rig(
+        await open_driver(), payload_of(kit), open_driver, directory, kit.image,
+        leftovers=lambda: [
+            f"process {pid}"
+            for pid, argv in processes_by_pid()
+            if any(word.startswith(f"{directory}/vms/") for word in argv)
+        ],
+    )  # fmt: skip
     yield rig
     for vm in await rig.driver.list(include_dni=True):
         await rig.driver.delete(vm["uuid"])
     await rig.driver.close()
+    assert rig.leftovers() == []
 
 
 def payload_of(kit: SimpleNamespace) -> Callable[..., dict[str, Any]]:

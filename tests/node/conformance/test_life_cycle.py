@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import signal
 from typing import Any
 
@@ -149,12 +151,79 @@ async def test_vms_outlive_the_agent(rig: Any) -> None:
     assert (await rig.driver.stop(uuid, force=True))["state"] == "stopped"
 
 
-async def test_autoboot_starts_those_that_ask_for_it(rig: Any) -> None:
-    """As after a restart of the machine."""
-    wanted, other = (await rig.create())["uuid"], (await rig.create(autoboot=False))["uuid"]
-    await rig.driver.stop(wanted, force=True)
+async def test_each_vm_has_the_state_last_wanted_after_a_power_cut(rig: Any) -> None:
+    """A start makes it wanted, a stop unwanted, whatever its creation said."""
+    wanted, other = (await rig.create(autoboot=False))["uuid"], (await rig.create())["uuid"]
+    assert (await rig.driver.start(wanted))["autoboot"] is True
+    assert (await rig.driver.stop(other, force=True))["autoboot"] is False
+    await rig.driver.kill(wanted, signal.SIGKILL)
+    await until_state(rig, wanted, "stopped")
     assert await rig.driver.autoboot() == []
     assert (await state_of(rig, wanted), await state_of(rig, other)) == ("running", "stopped")
+
+
+async def test_a_vm_that_has_ended_by_itself_can_be_unwanted(rig: Any) -> None:
+    """Its stop is refused, as it does not run; it does not come back for all that."""
+    uuid = (await rig.create())["uuid"]
+    await rig.driver.kill(uuid, signal.SIGKILL)
+    await until_state(rig, uuid, "stopped")
+    with pytest.raises(DriverError, match="is not running"):
+        await rig.driver.stop(uuid)
+    assert await rig.driver.autoboot() == []
+    assert await state_of(rig, uuid) == "stopped"
+
+
+@pytest.mark.needs("container")
+async def test_a_stop_that_waits_for_its_guest_can_be_ended(rig: Any) -> None:
+    """The VM runs on, is wanted as before, and can be removed at once."""
+    uuid = (await rig.create())["uuid"]
+    # A guest that hears nothing.
+    await rig.driver.kill(uuid, signal.SIGSTOP)
+    stop = asyncio.create_task(rig.driver.stop(uuid, timeout=3600))
+    await until_state(rig, uuid, "stopping")
+    stop.cancel()
+    assert isinstance(
+        (await asyncio.gather(stop, return_exceptions=True))[0], asyncio.CancelledError
+    )
+    vm = await rig.driver.load(uuid)
+    assert (vm["state"], vm["autoboot"]) == ("running", True)
+    await rig.driver.delete(uuid)
+    assert rig.leftovers() == []
+
+
+@pytest.mark.needs("reprovision", "isolation")
+async def test_an_image_of_another_kind_is_refused_before_the_vm_is_touched(rig: Any) -> None:
+    """It runs on with its record and its disk, and starts again later."""
+    uuid = (await rig.create())["uuid"]
+    before = await rig.driver.load(uuid)
+    image = rig.directory / "images" / MISSING
+    image.mkdir(parents=True)
+    (image / "manifest.json").write_text(
+        json.dumps({"uuid": MISSING, "name": "other", "type": "x"})
+    )
+    with pytest.raises(ImageError, match="is not"):
+        await rig.driver.reprovision(uuid, MISSING)
+    assert await rig.driver.load(uuid) == before
+    await rig.driver.stop(uuid, force=True)
+    assert (await rig.driver.start(uuid))["image_uuid"] == before["image_uuid"]
+
+
+@pytest.mark.needs("reprovision", "isolation", "snapshots")
+async def test_snapshots_that_need_their_image_refuse_another_before_the_vm_is_stopped(
+    rig: Any,
+) -> None:
+    """Where a snapshot is a whole root, as a clone is, it stays beside the new image."""
+    uuid = (await rig.create())["uuid"]
+    await rig.driver.create_snapshot(uuid, "one")
+    before = await rig.driver.load(uuid)
+    try:
+        now = await rig.driver.reprovision(uuid, rig.other_image)
+    except DriverError as error:
+        assert error.rest_code == "VmHasSnapshots"
+        assert await rig.driver.load(uuid) == before
+    else:
+        assert (now["state"], now["image_uuid"]) == ("running", rig.other_image)
+        assert (await rig.driver.rollback_snapshot(uuid, "one"))["state"] == "running"
 
 
 @pytest.mark.needs("reprovision")
@@ -165,6 +234,42 @@ async def test_reprovision_keeps_the_vm(rig: Any) -> None:
     assert new["image_uuid"] == rig.other_image
     assert (new["customer_metadata"], new["nics"]) == ({"k": "v"}, vm["nics"])
     assert new["state"] == "running"
+
+
+@pytest.mark.needs("network")
+async def test_interfaces_come_and_go(rig: Any) -> None:
+    """A running VM has one more, or one less, after an update; it runs, and one of them is primary."""
+    vm = await rig.create(nics=rig.payload().get("nics", [{"mac": "02:00:00:00:00:01"}]))
+    uuid, [first] = vm["uuid"], vm["nics"]
+    [second] = rig.payload().get("nics", [{"mac": "02:00:00:00:00:02"}])
+    second = {name: one for name, one in second.items() if name not in ("interface", "primary")}
+
+    async def inside(*macs: str) -> None:
+        """Wait until the guest, which may have been started again, has these and no others."""
+
+        async def seen() -> bool:
+            command = "cat /sys/class/net/*/address"
+            try:
+                done = await rig.driver.execute(
+                    uuid, ["/bin/sh", "-c", command], {"PATH": "/bin"}, 60
+                )
+            except DriverError:
+                return False
+            return {*done.stdout.split()} - {"00:00:00:00:00:00"} == {*macs}
+
+        if "exec" in rig.features:
+            await eventually(seen, f"{macs} are in the guest")
+
+    both = await rig.driver.update(uuid, {"add_nics": [second]})
+    assert both["state"] == "running"
+    assert [(nic["mac"], nic["interface"], nic["primary"]) for nic in both["nics"]] == [
+        (first["mac"], "net0", True), (second["mac"], "net1", False),
+    ]  # fmt: skip
+    await inside(first["mac"], second["mac"])
+    one = await rig.driver.update(uuid, {"remove_nics": [first["mac"]]})
+    assert one["state"] == "running"
+    assert [(nic["mac"], nic["primary"]) for nic in one["nics"]] == [(second["mac"], True)]
+    await inside(second["mac"])
 
 
 async def test_hidden_vms(rig: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -173,6 +174,51 @@ def test_the_path_of_a_disk_is_a_name(path: str) -> None:
     """It leads nowhere on the host."""
     with pytest.raises(DriverError, match=r"disks\[\]\.path"):
         qemu_disks.check({"disks": [{"path": path}]})
+
+
+def quota_vm(quota: float, **disk: Any) -> Any:
+    """A record with a quota, a disk of an image and another one."""
+    image = {"path": "b", "image_uuid": "i", "size": 10240, **disk}
+    return {"uuid": "u", "quota": quota, "disks": [{"path": "a", "size": 64}, image]}
+
+
+def test_a_quota_that_changes_is_the_size_of_the_image_s_disk() -> None:
+    """It grows that disk; one that stays, or comes with sizes of disks, leaves them as they are."""
+    vm = quota_vm(12.5)
+    assert qemu_disks.follow_quota(quota_vm(10), vm) is vm["disks"][1]
+    assert [disk["size"] for disk in vm["disks"]] == [64, 12800]
+    for same in (quota_vm(10), quota_vm(20, size=11264)):
+        before = quota_vm(10)
+        expected = [dict(disk) for disk in same["disks"]]
+        assert qemu_disks.follow_quota(before, same) is None
+        assert same["disks"] == expected
+    assert qemu_disks.follow_quota(quota_vm(20), quota_vm(10)) is None
+
+
+def test_a_quota_below_the_disk_is_refused() -> None:
+    """The refusal has the figures, and says what to ask for."""
+    vm = quota_vm(5, size=10241)
+    with pytest.raises(
+        DriverError,
+        match="has 10241 MiB and cannot shrink to a quota of 5 GiB: ask for at least 11",
+    ):
+        qemu_disks.follow_quota(quota_vm(10, size=10241), vm)
+    assert vm["disks"][1]["size"] == 10241
+
+
+async def test_no_disk_is_made_when_one_cannot_hold_its_image(tmp_path: Path) -> None:
+    """Whether its size is named or follows from the quota; nothing is created, nothing removed."""
+    places = tmp_path / "disks"
+    places.mkdir()
+    (places / "old.qcow2").touch()
+    images = {"i": (tmp_path / "image.qcow2", 3 * 2**30)}
+    for size in ({"size": 2048}, {}):
+        disks: Any = [{"path": "a", "size": 64}, {"path": "b", "image_uuid": "i", **size}]
+        with pytest.raises(
+            DriverError, match="disk b of 2048 MiB cannot hold .* quota of at least 3 GiB"
+        ):
+            await qemu_disks.bring_to(tmp_path, disks, images, 2048)
+    assert [path.name for path in places.iterdir()] == ["old.qcow2"]
 
 
 def test_disks_only_grow_and_keep_their_image() -> None:

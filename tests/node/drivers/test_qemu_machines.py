@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.node.conftest import OTHER_IMAGE
 from tests.node.drivers.guests import logged_in, page
 from tests.waiting import eventually
 
@@ -285,3 +286,68 @@ async def test_more_memory_processors_and_disk(machines: Any) -> None:
     await machines.driver.stop(uuid, force=True)
     await machines.driver.update(uuid, {"remove_disks": [after["disks"][1]["path"]]})
     assert len(list((machines.store.path(uuid) / "disks").iterdir())) == 1
+
+
+async def test_a_quota_grows_the_disk_of_a_running_vm(machines: Any) -> None:
+    """The guest has it at once; a smaller quota than the disk or the image has is refused."""
+    with pytest.raises(DriverError, match="cannot hold image"):
+        await machines.create([], quota=0.001)
+    assert await machines.driver.list(include_dni=True) == []
+    vm = await machines.create([], quota=1)
+    uuid, pid = vm["uuid"], vm["pid"]
+    grown = await machines.driver.update(uuid, {"quota": 3})
+    assert (grown["pid"], grown["quota"], grown["disks"][0]["size"]) == (pid, 3, 3072)
+    file = disks.file_of(machines.store.path(uuid), grown["disks"][0])
+    assert await disks.virtual_size(file) == 3 * 2**30
+
+    async def seen() -> bool:
+        try:
+            said = await machines.driver.execute(uuid, ["cat", "/sys/block/vda/size"], {}, 60)
+        except DriverError:
+            return False  # it still starts
+        return said.stdout.strip() == str(3 * 2**21)
+
+    await eventually(seen)
+    with pytest.raises(DriverError, match="3072 MiB and cannot shrink"):
+        await machines.driver.update(uuid, {"quota": 2, "alias": "smaller"})
+    after = await machines.driver.load(uuid)
+    assert (after["pid"], after["quota"], after.get("alias")) == (pid, 3, None)
+    await machines.driver.stop(uuid, force=True)
+    await machines.driver.update(uuid, {"quota": 4})
+    assert await disks.virtual_size(file) == 4 * 2**30
+
+
+async def test_a_disk_stands_aside_until_the_new_one_runs(machines: Any) -> None:
+    """With a broken image, and with a start that fails, the VM runs on from its old disk."""
+    nic = await machines.nic(5)
+    vm = await machines.create([nic])
+    uuid = vm["uuid"]
+    disk = machines.store.path(uuid) / "disks" / "disk0.qcow2"
+    before, inode = await machines.driver.load(uuid), disk.stat().st_ino
+    await machines.images.ensure(OTHER_IMAGE)
+    broken = machines.images.directory / OTHER_IMAGE / "disk.qcow2"
+    good = broken.read_bytes()
+    broken.write_bytes(b"no disk")
+    with pytest.raises(DriverError, match="disk"):
+        await machines.driver.reprovision(uuid, OTHER_IMAGE)
+    broken.write_bytes(good)
+    starts = machines.hypervisor.start
+
+    async def start(one: Any) -> None:
+        if one["image_uuid"] == OTHER_IMAGE:
+            raise DriverError("it does not start")
+        await starts(one)
+
+    machines.hypervisor.start = start
+    with pytest.raises(DriverError, match="does not start"):
+        await machines.driver.reprovision(uuid, OTHER_IMAGE)
+    after = await machines.driver.load(uuid)
+    assert (after["state"], after["image_uuid"], after["disks"]) == (
+        "running", before["image_uuid"], before["disks"],
+    )  # fmt: skip
+    assert disk.stat().st_ino == inode
+    assert await page(nic["ip"]) == "a page\n"
+    machines.hypervisor.start = starts
+    assert (await machines.driver.reprovision(uuid, OTHER_IMAGE))["image_uuid"] == OTHER_IMAGE
+    assert disk.stat().st_ino != inode
+    assert {one.name for one in machines.store.path(uuid).iterdir()} & {"former"} == set()

@@ -84,6 +84,41 @@ async def test_a_zfs_tree_with_clones_gives_way_to_them(
     assert not (tmp_path / "plain").exists()
 
 
+async def test_a_zfs_tree_that_moves_takes_the_snapshot_along_that_it_was_cloned_from(
+    tmp_path: Path, record: Callable[..., list[str]]
+) -> None:
+    """So another tree can be cloned to its path from the same image; other origins stay."""
+    trees = ZfsTrees(tmp_path, "tank")
+    image, root, former = tmp_path / "image", tmp_path / "u/root", tmp_path / "u/former"
+    before, after = trees.snapshot_for(image, root), trees.snapshot_for(image, former)
+    moves = ["zfs rename tank/u/root tank/u/former", f"zfs set mountpoint={former} tank/u/former"]
+    for origin, more in (
+        (before, [f"zfs rename {before} {after}"]),
+        ("-", []),
+        ("tank/i@by-hand", []),
+    ):
+        record(zfs=f'case "$1" in get) echo {origin};; esac')
+        record()
+        await trees.move(root, former)
+        assert [call for call in record() if not call.startswith("zfs get")] == [*moves, *more]
+
+
+async def test_an_lvm_tree_that_moves_is_mounted_at_its_other_path(
+    tmp_path: Path, record: Callable[..., list[str]]
+) -> None:
+    """The volume is named after the path."""
+    record(lvrename="", mount="")
+    trees = LvmTrees(tmp_path, "vg/thin")
+    root, former = tmp_path / "root", tmp_path / "former"
+    root.mkdir()
+    await trees.move(root, former)
+    assert record() == [
+        f"lvrename vg {trees.volume(root)} {trees.volume(former)}",
+        f"mount -o nodev /dev/vg/{trees.volume(former)} {former}",
+    ]
+    assert (root.exists(), former.is_dir()) == (False, True)
+
+
 async def test_zfs_numbers(tmp_path: Path, record: Callable[..., list[str]]) -> None:
     """Size, profile, disks and encryption of the pool."""
     record(

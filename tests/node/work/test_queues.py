@@ -506,11 +506,68 @@ async def test_autoboot_starts_what_should_run(
 ) -> None:
     """After a restart of the machine: VMs with autoboot run, others do not."""
     wanted, unwanted = await node.create(kit), await node.create(kit, autoboot=False)
-    await node.task("machine_shutdown", uuid=wanted)
+    await node.task("machine_kill", uuid=wanted, signal="SIGKILL")
     again = await kit.simulate(tmp_path)
     assert await again.driver.autoboot() == []
     states = {vm["uuid"]: vm["state"] for vm in await again.driver.list()}
     assert states == {wanted: "running", unwanted: "stopped"}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "other", "left"),
+    [
+        ("machine_shutdown", {"task": "machine_destroy"}, None),
+        ("machine_reboot", {"task": "machine_destroy"}, None),
+        ("machine_shutdown", {"task": "machine_shutdown", "force": True}, "stopped"),
+        ("machine_shutdown", {"task": "machine_reboot", "force": "true"}, "running"),
+    ],
+)
+async def test_who_waits_for_no_guest_does_not_wait_for_one_that_does(
+    node: Any, kit: SimpleNamespace, waiting: str, other: dict[str, Any], left: str | None
+) -> None:
+    """A destruction and a stop by force cut in, also with more tasks behind the one that waits."""
+    uuid = await node.create(kit)
+    asked = asyncio.Event()
+    stop = node.simulation.hypervisor.stop
+
+    async def deaf(vm: str, *, force: bool, timeout: float) -> None:
+        if not force:
+            asked.set()
+            await asyncio.Event().wait()
+        await stop(vm, force=force, timeout=timeout)
+
+    node.simulation.hypervisor.stop = deaf
+    first = asyncio.create_task(node.task(waiting, uuid=uuid))
+    async with asyncio.timeout(240):
+        await asked.wait()
+        task = other.pop("task")
+        assert (await node.task(task, uuid=uuid, **other))[0] == 200
+        status, body = await first
+    assert (status, body["details"]["restCode"]) == (500, "TaskCutShort")
+    assert f"{task} cut in" in body["error"]
+    found = await node.simulation.driver.list()
+    assert [vm["state"] for vm in found] == ([] if left is None else [left])
+
+
+async def test_an_ordinary_task_waits_for_the_one_before(node: Any, kit: SimpleNamespace) -> None:
+    """A second polite stop does not end the first one."""
+    uuid = await node.create(kit)
+    asked, may = asyncio.Event(), asyncio.Event()
+    stop = node.simulation.hypervisor.stop
+
+    async def slow(vm: str, *, force: bool, timeout: float) -> None:
+        asked.set()
+        await may.wait()
+        await stop(vm, force=force, timeout=timeout)
+
+    node.simulation.hypervisor.stop = slow
+    first = asyncio.create_task(node.task("machine_shutdown", uuid=uuid))
+    await asked.wait()
+    second = asyncio.create_task(node.task("machine_shutdown", uuid=uuid, idempotent=True))
+    for _ in range(3):
+        await node.task("nop")
+    may.set()
+    assert ((await first)[0], (await second)[0]) == (200, 200)
 
 
 async def test_an_image_is_looked_for_where_the_caller_says(

@@ -137,7 +137,7 @@ class Wizard:
 
     def _ask(self, page: JsonObject, errors: Mapping[str, list[str]], values: JsonObject) -> None:
         """Ask for the fields that were refused; for all that are shown when the page as a whole was."""
-        click.echo(f"\n{page['title']} of {len(self.pages)}: {page['name']}", err=True)
+        remark(f"\n{page['title']} of {len(self.pages)}: {page['name']}")
         for text in errors.get("page", []):
             remark(click.style(text, fg="red"))
         for field in page["fields"]:
@@ -182,7 +182,7 @@ def put(placed: dict[str, JsonObject], page: str, field: JsonObject, value: obje
 def asked(field: JsonObject, *, is_refused: bool = False) -> Any:
     """The answer to a field on the terminal; what was refused is not proposed again."""
     if field["description"]:
-        click.echo(field["description"], err=True)
+        remark(field["description"])
     label = field["label"]
     start = field["initial" if is_refused else "value"]
     if field["control"] == "checkbox":
@@ -206,9 +206,9 @@ def asked(field: JsonObject, *, is_refused: bool = False) -> Any:
 
 def _list(options: list[JsonObject]) -> None:
     for number, one in enumerate(options[:LISTED], 1):
-        click.echo(f"  {number}  {one['label']}", err=True)
+        remark(f"  {number}  {one['label']}")
     if len(options) > LISTED:
-        click.echo(f"  and {len(options) - LISTED} more: answer with the value itself", err=True)
+        remark(f"  and {len(options) - LISTED} more: answer with the value itself")
 
 
 def _meant(options: list[JsonObject], text: str) -> Any:
@@ -271,4 +271,4 @@ def show_form(view: JsonObject) -> None:
     ]
     emit_rows(rows, COLUMNS)
     for text in view["form"]["warnings"]:
-        click.echo(text, err=True)
+        remark(text)

@@ -27,7 +27,7 @@ from vetro.cli.client.connection import Connection, accepted
 from vetro.cli.client.image_upload import upload_image
 from vetro.cli.client.name_completion import CATEGORY
 from vetro.cli.terminal import confirmation
-from vetro.cli.terminal.output import CommandError, say, wants_json
+from vetro.cli.terminal.output import CommandError, remark, say, wants_json
 from vetro.compute.client import vm_calls
 from vetro.compute.wire import FORM_TAG, Image, NewImage
 from vetro.http import Fault
@@ -96,7 +96,7 @@ def action_for(name: str, version: str, chosen: str) -> str:
     """The action for a package that the catalog has already: the chosen one, or the user's answer."""
     if chosen != ASK:
         return chosen
-    click.echo(f"{name} {version} is in the catalog already.", err=True)
+    remark(f"{name} {version} is in the catalog already.")
     letters = {action[0]: action for action in ACTIONS}
     said = click.prompt(
         "Skip it (s), update it (u), or abort (a)", type=click.Choice(list(letters)), err=True

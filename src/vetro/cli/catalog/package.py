@@ -40,6 +40,7 @@ from vetro.cli.terminal.output import (
     emit_object,
     emit_rows,
     fail,
+    remark,
     wants_json,
 )
 from vetro.cli.terminal.paths import EITHER, FILE, package_hint, package_there
@@ -198,7 +199,7 @@ def import_(
                 if len(paths) == 1:
                     raise
                 refused.append(error)
-                click.echo(f"{path}: {error.message}", err=True)
+                remark(f"{path}: {error.message}")
                 if exists_action == "abort" and IS_THERE in error.message:
                     break
                 continue

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from vetro.cli.client.connection import Connection, segment
+from vetro.cli.terminal.output import remark
 
 if TYPE_CHECKING:
     from vetro.muranopl import PackageResolver
@@ -28,7 +27,7 @@ def contents_of(
     try:
         package = open_package(content)
     except PackageError as error:
-        click.echo(f"The archive cannot be looked into: {error}", err=True)
+        remark(f"The archive cannot be looked into: {error}")
         return {}
     return {"fields": form_fields(package), "actions": actions_of(package, catalog)}
 
@@ -42,7 +41,7 @@ def form_fields(package: Package) -> list[dict[str, object]]:
     try:
         form = load_form(package.ui, package_name=package.full_name, title="")
     except FormError as error:
-        click.echo(f"The form cannot be read: {error}", err=True)
+        remark(f"The form cannot be read: {error}")
         return []
     return form.summary()
 
@@ -81,5 +80,5 @@ def actions_of(package: Package, catalog: PackageResolver) -> list[dict[str, obj
                         }
                     )
     except MuranoError as error:
-        click.echo(f"The actions cannot be read: {error.message}", err=True)
+        remark(f"The actions cannot be read: {error.message}")
     return found

@@ -18,13 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 from urllib.parse import quote
 
-import click
-
 from vetro.cli.client.answers import Environment
 from vetro.cli.client.hints import error_text, hint_for, not_of_vetro
 from vetro.cli.client.trust import CACERT, trust
-from vetro.cli.terminal.output import Row, fail, meta
-from vetro.cli.terminal.typed import covered
+from vetro.cli.terminal.output import Row, fail, meta, remark
 from vetro.http.client import RequestOptions, SyncClient, SyncResponse, TransportError
 
 if TYPE_CHECKING:
@@ -270,7 +267,7 @@ class Connection:
         """With ``--debug``: a line for each request, without bodies and without the token."""
         if self._debug:
             milliseconds = (time.monotonic() - began) * 1000
-            click.echo(covered(f"{method} {url}: {said} ({milliseconds:.0f} ms)"), err=True)
+            remark(f"{method} {url}: {said} ({milliseconds:.0f} ms)")
 
     def _unanswered(self, url: str, error: TransportError) -> tuple[str, str]:
         """What refused, by its own address, and where that address is from."""

@@ -35,6 +35,7 @@ from vetro.cli.terminal.output import (
     done,
     emit_rows,
     fail,
+    remark,
     say,
     wants_json,
     word,
@@ -85,7 +86,7 @@ def _label(answer: Decoded[Image]) -> str:
 
 def show_step(step: str) -> None:
     """What the build does now, with the time of day: it can take minutes."""
-    click.echo(f"  {datetime.now():%H:%M:%S} {step}", err=True)
+    remark(f"  {datetime.now():%H:%M:%S} {step}")
 
 
 async def until_signalled(work: Coroutine[Any, Any, T]) -> T:

@@ -109,7 +109,7 @@ PORT = Kind(
     ("name", "mac"),
     (("UUID", "uuid"), ("NAME", "name"), ("NETWORK", "network"), ("ADDRESS", "ip"),
      ("FLOATING", "floating"), ("VM", "device_uuid")),
-    "Destroy the VM first ('vetro vm destroy'): its ports are free then.",
+    "Take it from the VM first ('vetro vm interface remove'), or destroy the VM: its ports are free then.",
 )  # fmt: skip
 ADDRESS = Kind(
     FLOATING_IPS,

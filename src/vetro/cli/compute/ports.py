@@ -24,7 +24,7 @@ from vetro.cli.compute.lookup import (
 from vetro.cli.compute.networks import checked_address, refuse_nothing
 from vetro.cli.compute.vm_lookup import find_vm
 from vetro.cli.terminal.confirmation import choose
-from vetro.cli.terminal.output import PrintingGroup, done, fail
+from vetro.cli.terminal.output import PrintingGroup, done, fail, word
 from vetro.compute.client.calls import FLOATING_IPS, NETWORKS, PORTS
 from vetro.compute.wire import (
     AddressWish,
@@ -205,7 +205,7 @@ def _port_meant(connection: Connection, vm_name: str | None, port_name: str | No
     if not found:
         fail(
             f"The VM {vm_name} is in no network",
-            "An address leads to an interface: 'vetro vm create --network' makes a VM with one.",
+            f"An address leads to an interface: 'vetro vm interface add {word(vm_name)}' gives it one.",
         )
     row = choose(
         _ports(connection, list(found.values())),

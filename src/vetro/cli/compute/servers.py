@@ -11,6 +11,7 @@ from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.client.deployment_progress import goes_on
 from vetro.cli.compute.lookup import UUID
 from vetro.cli.terminal.confirmation import agree, agree_or, yes_option
+from vetro.cli.terminal.documents import parted
 from vetro.cli.terminal.output import (
     PrintingGroup,
     Row,
@@ -22,7 +23,7 @@ from vetro.cli.terminal.output import (
 )
 from vetro.compute.client import servers, vm_calls
 from vetro.compute.client.calls import Call
-from vetro.compute.wire import Job, JobStarted, NicTags, Server, Task
+from vetro.compute.wire import Job, JobStarted, NicTags, Server, Task, TaskStarted
 
 SERVER_COLUMNS = [
     ("UUID", "uuid"),
@@ -82,6 +83,11 @@ def wait_task(connection: Connection, task_id: str) -> Decoded[Task]:
         what = f"{task.task} on server {task.server_uuid}"
         fail(f"{what} failed: {task.error or 'no reason given'}")
     return answer
+
+
+def ended_task(connection: Connection, answer: Decoded[TaskStarted]) -> Row:
+    """The task that a call started, when it has ended; the answer itself when it started none."""
+    return wait_task(connection, answer.known.id).row if answer.known.id else answer.row
 
 
 def _goes_on(what: str, uuid: str, call: Call[Job] | Call[Task]) -> AbstractContextManager[None]:
@@ -249,9 +255,9 @@ def server_reboot(name_or_uuid: str, drain: bool, wait: bool) -> None:
 @click.option("--wait", is_flag=True, help="Wait until the job has ended.")
 def server_setup(name_or_uuid: str, settings: tuple[str, ...], wait: bool) -> None:
     """Set a compute node up: its pool and its agents. Prints the job's uuid."""
+    wanted = dict(parted(settings, "Setting", "KEY=VALUE", "hostname=node-2"))
     with Connection() as connection:
         found = find_server(connection, name_or_uuid)
-        wanted = dict(_pair(one, "KEY=VALUE") for one in settings)
         job = connection.send(servers.set_up(found.uuid, wanted))
         if job is None:
             if wants_json():
@@ -277,19 +283,11 @@ def server_factory_reset(name_or_uuid: str, wait: bool) -> None:
         finish(connection, job, wait, f"Server {found.hostname} is reset")
 
 
-def _pair(text: str, form: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        fail(f"'{text}' is not {form}", exit_code=2)
-    return name, value
-
-
 def _tags(action: str, name_or_uuid: str, pairs: tuple[str, ...], wait: bool) -> None:
     by_mac: defaultdict[str, list[str]] = defaultdict(list)
-    for pair in pairs:
-        name, mac = _pair(pair, "TAG_nic=MAC")
+    for name, mac in parted(pairs, "Tag", "TAG_nic=MAC", "office_nic=90:b8:d0:17:02:01"):
         if not name.endswith("_nic") or name == "_nic":
-            fail(f"'{pair}' is not TAG_nic=MAC", exit_code=2)
+            fail(f"'{name}={mac}' is not TAG_nic=MAC", exit_code=2)
         by_mac[mac].append(name.removesuffix("_nic"))
     with Connection() as connection:
         found = find_server(connection, name_or_uuid)

@@ -9,7 +9,7 @@ import click
 
 from vetro.cli.client.connection import Connection
 from vetro.cli.compute.vm_lookup import find_vm
-from vetro.cli.terminal.output import PrintingCommand, emit_object, fail, say
+from vetro.cli.terminal.output import PrintingCommand, emit_object, fail, remark, say
 from vetro.cli.terminal.streams import Line, Manner, attach
 from vetro.compute.client import vm_calls
 from vetro.compute.wire import Document
@@ -34,13 +34,13 @@ def console(name_or_uuid: str, log: bool) -> None:
         person = sys.stdin.isatty() and not log
         if person:
             ends = "Ctrl-] leaves" if typing else "it only prints; Ctrl-] leaves"
-            click.echo(f"Console of {name_or_uuid} ({ends})", err=True)
+            remark(f"Console of {name_or_uuid} ({ends})")
         leave = LEAVE if person else b""
         code = attach(
             line, Manner(terminal=True, watching=not log, typing=typing, leave=leave, at_end=None)
         )
     if person:
-        click.echo("", err=True)
+        remark("")
     if code:
         sys.exit(code)
 

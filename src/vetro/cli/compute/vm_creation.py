@@ -28,6 +28,8 @@ from vetro.cli.compute.lookup import (
     project_option,
 )
 from vetro.cli.compute.servers import wait_task
+from vetro.cli.compute.vm_ports import make_port, remove_ports
+from vetro.cli.terminal.documents import parted
 from vetro.cli.terminal.output import (
     CommandError,
     PrintingCommand,
@@ -39,15 +41,15 @@ from vetro.cli.terminal.output import (
 )
 from vetro.cli.terminal.paths import FILE
 from vetro.compute.client import vm_calls
-from vetro.compute.client.calls import PORTS, SUBNETS
+from vetro.compute.client.calls import SUBNETS
 from vetro.compute.client.http_client import refusal
 from vetro.compute.wire import (
     HVM_BRANDS,
+    MOST_INTERFACES,
     Allocation,
     ChosenServer,
     Image,
     Network,
-    NewPort,
     NewVm,
     NoAllocation,
     PlacedImage,
@@ -60,19 +62,8 @@ from vetro.compute.wire import (
 _ROOM_SECONDS = 3600
 _SIZE = "m1.small"
 _REASONS = 5
-_PORTS = 32
 _USER_DATA_LIMIT = 2**20
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
-
-
-def own_ports(connection: Connection, vm: str) -> list[Port]:
-    """The ports that ``create`` made for a machine: they are deleted with it."""
-    made = {_port_uuid(vm, number) for number in range(_PORTS)}
-    return [one for one in connection.send(PORTS.all()) if one.uuid in made]
-
-
-def _port_uuid(vm: str, number: int) -> str:
-    return str(uuid.uuid5(uuid.UUID(vm), f"vm-create-port-{number}"))
 
 
 @click.command("create", short_help="Make a container or a virtual machine.", cls=PrintingCommand)
@@ -137,9 +128,9 @@ def create(
         fail(f"{name!r} is not a host name", "Use letters, digits and dashes, at most 63.", 2)
     if no_network and (network_names or port_names or group_names):
         fail("--no-network excludes --network, --port and --group", exit_code=2)
-    if len(network_names) + len(port_names) > _PORTS:
-        fail(f"A machine has at most {_PORTS} interfaces", exit_code=2)
-    given_tags = dict(_tag(one) for one in tags)
+    if len(network_names) + len(port_names) > MOST_INTERFACES:
+        fail(f"A machine has at most {MOST_INTERFACES} interfaces", exit_code=2)
+    given_tags = dict(parted(tags, "--tag", "NAME=VALUE", "--tag role=web"))
     with Connection() as connection:
         owner = project_of(connection, project)
         image = find_image(connection, image_name).known
@@ -189,7 +180,7 @@ def _make(
     placed = False
     try:
         for number, one in enumerate(networks):
-            ports.append(_make_port(connection, new, number, one, groups))
+            ports.append(make_port(connection, new, number, one, groups))
         new.ports = [one.uuid for one in [*ports, *ready]]
         say("  a server with room for it …")
         placed = True
@@ -240,27 +231,7 @@ def _undo(connection: Connection, uid: str, ports: list[Port], placed: bool) -> 
     if placed:
         # 404: it had no room yet.
         connection.answer_to(vm_calls.destroy_vm(uid))
-    for one in ports:
-        connection.answer_to(PORTS.remove(one.uuid))
-
-
-def _make_port(
-    connection: Connection, vm: NewVm, number: int, network: Network, groups: list[str]
-) -> Port:
-    call = PORTS.create(
-        NewPort(
-            uuid=_port_uuid(vm.uuid, number),
-            project_id=vm.owner_uuid,
-            name=f"{vm.alias}-net{number}",
-            network_uuid=network.uuid,
-            security_groups=groups,
-        )
-    )
-    answer = connection.answer_to(call)
-    if answer.status >= 400:
-        hint = f"'vetro subnet create {NETWORK.called(network)} RANGE' gives it addresses."
-        fail(error_text(answer), hint_for(answer) if network.subnets else hint)
-    return read(call, answer)
+    remove_ports(connection, ports)
 
 
 def _only_network(connection: Connection, owner: str) -> Network:
@@ -346,13 +317,6 @@ def _measures(
             )
         flavor = {**known[wanted], **flavor}
     return _Size(flavor["memory"], flavor["vcpus"], flavor["disk"])
-
-
-def _tag(pair: str) -> tuple[str, str]:
-    name, equals, value = pair.partition("=")
-    if not equals or not name:
-        fail(f"--tag {pair}: expected NAME=VALUE", exit_code=2)
-    return name, value
 
 
 def _metadata(

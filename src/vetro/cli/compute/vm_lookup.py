@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import cast
@@ -10,7 +11,7 @@ from vetro.cli.client.connection import Connection, Decoded, known_as, segment
 from vetro.cli.environments.objects import objects_of
 from vetro.cli.terminal.confirmation import choose
 from vetro.cli.terminal.output import Row, fail
-from vetro.compute.client import servers
+from vetro.compute.client import servers, vm_calls
 from vetro.compute.client.calls import FLOATING_IPS, PORTS
 from vetro.compute.wire import Vm
 
@@ -35,6 +36,11 @@ def find_vm(connection: Connection, wanted: str) -> Vm:
     return find_decoded(connection, wanted).known
 
 
+def called(vm: Vm) -> str:
+    """What people call a VM: its alias, or its uuid when it has none."""
+    return vm.alias or vm.uuid
+
+
 def find_decoded(connection: Connection, wanted: str) -> Decoded[Vm]:
     """As `find_vm`, with all that its node says of it."""
     rows = all_vms(connection)
@@ -42,7 +48,32 @@ def find_decoded(connection: Connection, wanted: str) -> Decoded[Vm]:
     found = found or [one for one in rows if wanted and one.known.alias == wanted]
     if not found:
         fail(f"There is no VM '{wanted}'", "'vetro vm list' shows them.")
-    return choose(found, wanted, _label, "Name it by its uuid.")
+    found = _where_they_are(connection, found)
+    if len({one.known.uuid for one in found}) > 1:
+        hint = "Name it by its uuid."
+    else:
+        hint = (
+            "One is of a node that has not reported yet what it has: wait a minute, then try again."
+        )
+    return choose(found, wanted, _label, hint)
+
+
+def _where_they_are(connection: Connection, found: list[Decoded[Vm]]) -> list[Decoded[Vm]]:
+    """Each VM once, on the node that the service knows it to be on.
+
+    One that was made again elsewhere is also in what its former node reported last.
+    """
+    for uuid, listed in Counter(one.known.uuid for one in found).items():
+        kept = connection.look_up(vm_calls.vm(uuid)) if listed > 1 else None
+        if kept is not None:
+            others = [one for one in found if one.known.uuid != uuid]
+            here = [
+                one
+                for one in found
+                if (one.known.uuid, one.known.server_uuid) == (uuid, kept.server_uuid)
+            ]
+            found = others + here if here else found
+    return found
 
 
 def _label(reply: Decoded[Vm]) -> str:
@@ -63,21 +94,33 @@ def floating_addresses(connection: Connection) -> dict[str | None, list[str]]:
     return found
 
 
-def environments_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+def environments_of(connection: Connection, vms: Iterable[Vm]) -> dict[str, str]:
     """The names of the environments of VMs, by uuid. Those that no environment made are absent.
 
-    A VM belongs to the environment whose model has an instance with its uuid.
-    Environments are read side by side, until every VM is found. A compute service alone has none.
+    A VM belongs to the environment whose model has an instance with its uuid; one of version 0.3 is called
+    by the environment's stack. Environments are read side by side, until every VM is found. A compute
+    service alone has none.
     """
-    wanted = set(uuids)
-    rows = _environments(connection) if wanted else []
-    found: dict[str, str] = {}
+    aliases = {one.uuid: one.alias or "" for one in vms}
+    rows = _environments(connection) if aliases else []
+    flat = {
+        f"e{row['id']}": str(row["name"]) for row in rows if row.get("model_kind") == "workflow"
+    }
+    rows = [row for row in rows if row.get("model_kind") != "workflow"]
+    found = {
+        uuid: flat[stack]
+        for uuid, alias in aliases.items()
+        if (stack := alias.partition("-")[0]) in flat
+    }
+    wanted = aliases.keys() - found.keys()
+    if not wanted:
+        return found
     with ThreadPoolExecutor(_AT_ONCE) as readers:
         reading = {readers.submit(_instances, connection, str(row["id"])): row for row in rows}
         for read in as_completed(reading):
             for uuid in read.result() & wanted:
                 found[uuid] = str(reading[read]["name"])
-            if len(found) == len(wanted):
+            if len(found) == len(aliases):
                 readers.shutdown(wait=False, cancel_futures=True)
                 break
     return found

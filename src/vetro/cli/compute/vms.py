@@ -8,17 +8,20 @@ import click
 
 from vetro.cli.client.connection import Connection, Decoded
 from vetro.cli.client.name_completion import SERVER, VM
-from vetro.cli.compute.servers import find_server, wait_job, wait_task
+from vetro.cli.compute.servers import ended_task, find_server, wait_job
 from vetro.cli.compute.vm_console import console, screenshot, vnc
-from vetro.cli.compute.vm_creation import create, own_ports
+from vetro.cli.compute.vm_creation import create
 from vetro.cli.compute.vm_exec import exec_
+from vetro.cli.compute.vm_interfaces import interface
 from vetro.cli.compute.vm_lookup import (
     all_vms,
+    called,
     environments_of,
     find_decoded,
     find_vm,
     floating_addresses,
 )
+from vetro.cli.compute.vm_ports import own_ports
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.output import (
     PrintingGroup,
@@ -51,7 +54,7 @@ def vm() -> None:
     """Containers and virtual machines."""
 
 
-for _command in (console, create, exec_, screenshot, vnc):
+for _command in (console, create, exec_, interface, screenshot, vnc):
     vm.add_command(_command)
 
 
@@ -61,7 +64,7 @@ def vm_list() -> None:
     with Connection() as connection:
         found = all_vms(connection)
         floating = floating_addresses(connection)
-        homes = environments_of(connection, [answer.known.uuid for answer in found])
+        homes = environments_of(connection, [answer.known for answer in found])
     rows: list[Row] = []
     for answer in found:
         uuid = answer.known.uuid
@@ -93,21 +96,11 @@ def _vm_task(
     with Connection() as connection:
         found = find_vm(connection, name_or_uuid)
         if losing:
-            agree(f"VM {_called(found)} {losing}", "Go on")
-        ended = _ended(connection, call_for(found))
+            agree(f"VM {called(found)} {losing}", "Go on")
+        ended = ended_task(connection, connection.decoded(call_for(found)))
     if wants_json():
         emit_object(ended)
-    say(f"VM {_called(found)} {done}")
-
-
-def _called(vm: Vm) -> str:
-    return vm.alias or vm.uuid
-
-
-def _ended(connection: Connection, call: Call[TaskStarted]) -> Row:
-    """The task that a call started, when it has ended; the answer itself when it started none."""
-    answer = connection.decoded(call)
-    return wait_task(connection, answer.known.id).row if answer.known.id else answer.row
+    say(f"VM {called(found)} {done}")
 
 
 def _action(action: str, body: Document | None = None) -> Callable[[Vm], Call[TaskStarted]]:
@@ -149,21 +142,21 @@ def vm_destroy(names_or_uuids: tuple[str, ...]) -> None:
     with Connection() as connection:
         # All are looked up before one is destroyed: a wrong name changes nothing.
         rows = [find_vm(connection, one) for one in dict.fromkeys(names_or_uuids)]
-        called = ", ".join(_called(row) for row in rows)
+        names = ", ".join(called(row) for row in rows)
         agree(
-            f"VM {called} would be destroyed with its disks and snapshots; an environment that uses it"
+            f"VM {names} would be destroyed with its disks and snapshots; an environment that uses it"
             " would miss it"
             if len(rows) == 1
-            else f"VMs {called} would be destroyed with their disks and snapshots; environments that"
+            else f"VMs {names} would be destroyed with their disks and snapshots; environments that"
             " use them would miss them",
             "Go on",
         )
         for row in rows:
             ports = own_ports(connection, row.uuid)
-            ended.append(_ended(connection, vm_calls.destroy_vm(row.uuid)))
+            ended.append(ended_task(connection, connection.decoded(vm_calls.destroy_vm(row.uuid))))
             for port in ports:
                 connection.send(PORTS.remove(port.uuid))
-            say(f"VM {_called(row)} destroyed")
+            say(f"VM {called(row)} destroyed")
     if wants_json():
         emit_json(shown(ended[0] if len(ended) == 1 else ended))
 
@@ -189,7 +182,7 @@ def vm_migrate(name_or_uuid: str, target: str | None) -> None:
         moved = find_decoded(connection, found.uuid)
     if wants_json():
         emit_object(moved.row)
-    say(f"VM {_called(found)} is on server {moved.known.server_uuid}")
+    say(f"VM {called(found)} is on server {moved.known.server_uuid}")
 
 
 @vm.group()

@@ -203,7 +203,7 @@ def show(environment: str, session: str | None, only_apps: bool) -> None:
         held = opened_sessions(connection, row)
         versions = newer_by_id(connection, row, headers)
         left = leaked_objects(connection, row)
-        away = machines_away(value.get("services"), states_away(connection))
+        away = machines_away(value, states_away(connection))
     told = with_status_words(value, away)
     if wants_json():
         emit_json({**told, "versions": list(versions.values()), "leaked": left})

@@ -19,26 +19,39 @@ MISSING, UNKNOWN = "missing", "unknown"
 _AT_ONCE = 8
 
 
-def states_away(connection: Connection) -> dict[str, str]:
-    """The VMs that are missing or unknown, by uuid, as far as the caller sees them."""
+def states_away(connection: Connection) -> dict[str, JsonObject]:
+    """The VMs that are missing or unknown, as far as the caller sees them: states and aliases by uuid."""
     call = servers.servers("vms")
     response = connection.answer_to(call)
     if response.status >= 400:
         return {}
-    states = {
-        uuid: str(vm.get("state"))
+    return {
+        uuid: {"state": str(vm.get("state")), "alias": str(vm.get("alias"))}
         for node in read(call, response)
         for uuid, vm in (node.vms or {}).items()
+        if str(vm.get("state")) in (MISSING, UNKNOWN)
     }
-    return {uuid: state for uuid, state in states.items() if state in (MISSING, UNKNOWN)}
 
 
-def machines_away(services: object, states: Mapping[str, str]) -> list[JsonObject]:
-    """The machines of a model that are away: their names, uuids and states."""
+def machines_away(
+    environment: Mapping[str, object], vms: Mapping[str, JsonObject]
+) -> list[JsonObject]:
+    """The machines of an environment that are away: their names, uuids and states.
+
+    A model has the uuids of its machines; one of version 0.3 has none, and its machines are called by its
+    stack.
+    """
+    if environment.get("model_kind") == "workflow":
+        stack = f"e{environment['id']}-"
+        return [
+            {"name": vm["alias"].removeprefix(stack), "uuid": uuid, "state": vm["state"]}
+            for uuid, vm in vms.items()
+            if vm["alias"].startswith(stack)
+        ]
     return [
-        {"name": node.get("name"), "uuid": uuid, "state": states[uuid]}
-        for _, node in objects_of(services)
-        if (uuid := str(node.get("openstackId"))) in states
+        {"name": node.get("name"), "uuid": uuid, "state": vms[uuid]["state"]}
+        for _, node in objects_of(environment.get("services"))
+        if (uuid := str(node.get("openstackId"))) in vms
     ]
 
 
@@ -46,17 +59,19 @@ def away_by_id(
     connection: Connection, rows: Iterable[Mapping[str, object]]
 ) -> dict[str, list[JsonObject]]:
     """The machines that are away of environments, by their ids. The models are read only if there are any."""
-    states = states_away(connection)
-    if not states:
+    vms = states_away(connection)
+    if not vms:
         return {}
 
-    def away(id_: str) -> list[JsonObject]:
-        answer = connection.answer("GET", f"/v1/environments/{segment(id_)}")
-        return machines_away(answer.json().get("services"), states) if answer.status < 400 else []
+    def away(row: Mapping[str, object]) -> list[JsonObject]:
+        if row.get("model_kind") != "workflow":
+            answer = connection.answer("GET", f"/v1/environments/{segment(str(row['id']))}")
+            row = answer.json() if answer.status < 400 else {}
+        return machines_away(row, vms)
 
-    ids = [str(row["id"]) for row in rows]
+    known = {str(row["id"]): row for row in rows}
     with ThreadPoolExecutor(_AT_ONCE) as readers:
-        return dict(zip(ids, readers.map(away, ids), strict=True))
+        return dict(zip(known, readers.map(away, known.values()), strict=True))
 
 
 def status_away(away: Iterable[JsonObject]) -> str | None:

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, cast
 
-import click
-
 from vetro.cli.client.answers import JsonObject
 from vetro.cli.client.connection import Connection, error_text, segment
 from vetro.cli.terminal.output import fail, remark
@@ -176,7 +174,7 @@ class Checker:
                     return None
                 fail(error_text(answer), self._which_version(name, version))
             if answer.status >= 400:
-                click.echo(f"{name} is not checked: {error_text(answer)}", err=True)
+                remark(f"{name} is not checked: {error_text(answer)}")
                 self._schemas[key] = None
             else:
                 self._schemas[key] = answer.json().get("")
@@ -237,7 +235,7 @@ class Checker:
         if path not in self._names:
             answer = self._connection.answer("GET", path)
             if answer.status >= 400:
-                click.echo(f"Not looked up: {path}: {error_text(answer)}", err=True)
+                remark(f"Not looked up: {path}: {error_text(answer)}")
                 self._names[path] = None
             else:
                 found: Any = answer.json()

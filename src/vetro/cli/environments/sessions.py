@@ -117,7 +117,7 @@ def take_over(connection: Connection, environment: Environment, session: str) ->
     path = f"/v1/environments/{environment['id']}/sessions/{session}/rebase"
     answer = connection.answer("POST", path)
     if answer.status >= 400:
-        click.echo(f"Not taken over: {error_text(answer)}", err=True)
+        remark(f"Not taken over: {error_text(answer)}")
         return None
     opened: OpenSession = answer.json()
     remember_session(environment, opened["id"])

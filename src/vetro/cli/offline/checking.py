@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vetro.cli.offline.options import library_option
-from vetro.cli.terminal.output import counted, emit_json, fail, json_flag, wants_json
+from vetro.cli.terminal.output import counted, emit_json, fail, json_flag, remark, wants_json
 from vetro.cli.terminal.paths import PACKAGE, package_there
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def check(
         except NotAPackage as error:
             fail(f"{path}: {error.message}", PACKAGE, NOT_A_PACKAGE)
         except Exception as error:
-            click.echo(f"Error: {path}: the check itself failed: {error!r}", err=True)
+            remark(f"Error: {path}: the check itself failed: {error!r}")
             raise SystemExit(INTERNAL_ERROR) from error
         shown = [item for item in found if wanted(item.code, _codes(select), _codes(ignore))]
         rows.extend(row_of(path, item) for item in shown)
@@ -269,9 +269,9 @@ def findings_of_upload(path: Path, catalog: PackageResolver) -> list[dict[str, o
     rows = [row_of(path, item) for item in find(path, (), catalog)]
     if rows and not wants_json():
         for row in rows[:SHOWN]:
-            click.echo(text_line(row), err=True)
+            remark(text_line(row))
         if len(rows) > SHOWN:
             more = len(rows) - SHOWN
-            click.echo(f"and {counted(more, 'finding')} more: 'vetro check {path}'", err=True)
-        click.echo(f"{path}: {summary(rows)}", err=True)
+            remark(f"and {counted(more, 'finding')} more: 'vetro check {path}'")
+        remark(f"{path}: {summary(rows)}")
     return rows

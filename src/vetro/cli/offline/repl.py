@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vetro.cli.offline.options import library_option
-from vetro.cli.terminal.output import fail
+from vetro.cli.terminal.output import fail, remark
 from vetro.cli.terminal.paths import FILE
 
 if TYPE_CHECKING:
@@ -126,10 +126,10 @@ def converse(prompt: Prompt, read_line: Callable[[str], str]) -> int:
             return failures
         except MuranoError as error:
             failures += 1
-            click.secho(prompt.explain(error), fg="red", err=True)
+            remark(click.style(prompt.explain(error), fg="red"))
         except (Mistake, click.ClickException) as error:
             failures += 1
-            click.secho(f"Error: {error}", fg="red", err=True)
+            remark(click.style(f"Error: {error}", fg="red"))
         else:
             if answer:
                 click.echo(answer)

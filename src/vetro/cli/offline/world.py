@@ -18,9 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from vetro.cli.terminal.output import fail, remarks_to_stderr
+from vetro.cli.terminal.output import fail, remark, remarks_to_stderr
 from vetro.cli.terminal.paths import package_hint, package_there
 
 if TYPE_CHECKING:
@@ -137,7 +135,7 @@ def load_plugins(runtime: Runtime) -> None:
         for error in group.exceptions:
             notes = ", ".join(getattr(error, "__notes__", ()))
             said = f"{type(error).__name__}: {error}"
-            click.echo(f"Warning: {notes} is not available: {said}", err=True)
+            remark(f"Warning: {notes} is not available: {said}")
 
 
 def _names_native_classes() -> bool:

@@ -11,7 +11,15 @@ from vetro.cli.repository.services import service
 from vetro.cli.repository.trees import pack_tree, unpack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.installation import installation_options, run_process
-from vetro.cli.terminal.output import PrintingGroup, counted, done, emit_json, fail, wants_json
+from vetro.cli.terminal.output import (
+    PrintingGroup,
+    counted,
+    done,
+    emit_json,
+    fail,
+    remark,
+    wants_json,
+)
 from vetro.cli.terminal.paths import DIRECTORY, FILE
 
 ADMIN = "/repository/v1/admin"
@@ -88,7 +96,7 @@ def upload(place: str, file: Path, name: str | None, overwrite: bool, strict: bo
 
 def _warn(warnings: list[str]) -> None:
     for one in warnings:
-        click.echo(f"Warning: {one}", err=True)
+        remark(f"Warning: {one}")
 
 
 @repository.command("download")

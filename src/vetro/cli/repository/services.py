@@ -9,7 +9,7 @@ import click
 from vetro.cli.client.connection import Connection, segment
 from vetro.cli.repository.trees import pack_tree, write_file
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import PrintingGroup, done, emit_object, emit_rows
+from vetro.cli.terminal.output import PrintingGroup, done, emit_object, emit_rows, remark
 from vetro.cli.terminal.paths import EITHER
 
 SERVICES = "/repository/v1/admin/services"
@@ -68,7 +68,7 @@ def upload(source: Path, overwrite: bool, strict: bool) -> None:
             headers={"Content-Type": "application/octet-stream"},
         ).json()
     for one in body.get("warnings", []):
-        click.echo(f"Warning: {one}", err=True)
+        remark(f"Warning: {one}")
     done(f"Stored the service in {source}", **body)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import PrintingGroup, done, emit_json, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, emit_json, remark, wants_json
 
 
 @click.group("blobs", cls=PrintingGroup)
@@ -38,7 +38,7 @@ def copy(source: str) -> None:
 
     def progress(purpose: str, name: str) -> None:
         if not wants_json():
-            click.echo(f"  {purpose}/{name}", err=True)
+            remark(f"  {purpose}/{name}")
 
     with local_settings() as settings:
         copied = asyncio.run(copy_files(settings, source, progress))

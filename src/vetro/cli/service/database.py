@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import PrintingGroup, done, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, remark, wants_json
 
 
 @click.group("database", cls=PrintingGroup)
@@ -43,7 +43,7 @@ def copy(target: str) -> None:
 
     def progress(table: str, rows: int) -> None:
         if rows and not wants_json():
-            click.echo(f"  {table}: {rows} rows", err=True)
+            remark(f"  {table}: {rows} rows")
 
     with local_settings() as settings:
         rows = asyncio.run(copy_installation(settings, target, progress))

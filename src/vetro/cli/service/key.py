@@ -6,7 +6,7 @@ import click
 
 from vetro.cli.terminal.confirmation import agree, yes_option
 from vetro.cli.terminal.installation import installation_options, local_settings
-from vetro.cli.terminal.output import PrintingGroup, done, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, remark, wants_json
 
 
 @click.group("key", cls=PrintingGroup)
@@ -36,7 +36,7 @@ def rotate() -> None:
 
     def progress(table: str, rows: int) -> None:
         if not wants_json():
-            click.echo(f"  {table}: {rows} rows", err=True)
+            remark(f"  {table}: {rows} rows")
 
     with local_settings() as settings:
         agree(

@@ -11,7 +11,7 @@ from vetro.cli.client.connection import Connection, segment
 from vetro.cli.client.name_completion import PROJECT
 from vetro.cli.service.project import find_project
 from vetro.cli.terminal.confirmation import agree, yes_option
-from vetro.cli.terminal.output import PrintingGroup, done, emit_json, emit_rows, wants_json
+from vetro.cli.terminal.output import PrintingGroup, done, emit_json, emit_rows, remark, wants_json
 
 UNLIMITED = -1
 RESOURCES = {
@@ -65,7 +65,7 @@ def _emit(found: Quotas) -> None:
         COLUMNS,
     )
     for text in found.get("warnings", ()):
-        click.echo(f"Warning: {text}", err=True)
+        remark(f"Warning: {text}")
 
 
 @quota.command("show")

@@ -43,15 +43,22 @@ def json_or_text(text: str) -> object:
 
 def named_values(pairs: Iterable[str], option: str, form: str, example: str) -> dict[str, object]:
     """``name=value`` pairs; a value that is JSON is taken as such. ``form`` and ``example``: for messages."""
-    values: dict[str, object] = {}
+    found = parted(pairs, option, form, f"{option} {example}")
+    return {name: json_or_text(text) for name, text in found}
+
+
+def parted(pairs: Iterable[str], what: str, form: str, example: str) -> list[tuple[str, str]]:
+    """``name=value`` pairs as texts; ``what`` they are, ``form`` and ``example`` are for messages.
+
+    One without a name may be a secret, with nothing that tells it: a message says its number alone.
+    """
+    found: list[tuple[str, str]] = []
     for number, pair in enumerate(pairs, 1):
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
-            # What is no name of a property may be a secret, with nothing that tells it.
-            which = f" {pair}" if pair.replace(".", "").isalpha() else f", number {number}"
-            fail(f"{option}{which}: expected {form}", f"For example {option} {example}.", 2)
-        values[name] = json_or_text(text)
-    return values
+            fail(f"{what}, number {number}: expected {form}", f"For example {example}.", 2)
+        found.append((name, text))
+    return found
 
 
 def text_of(file: TextIO) -> str:

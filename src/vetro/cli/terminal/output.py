@@ -44,9 +44,12 @@ class UsageMistake(CommandError):
     guesses = True
 
 
-def remark(message: str) -> None:
-    """A line for people on standard error, whatever standard output is for."""
-    click.echo(covered(message), err=True)
+def remark(message: str, *, guesses: bool = False) -> None:
+    """A line for people on standard error, whatever standard output is for.
+
+    ``guesses``: without what only may be a secret, too.
+    """
+    click.echo(covered(message, guesses=guesses), err=True)
 
 
 def remarks_to_stderr() -> None:

@@ -20,10 +20,9 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from types import FrameType
 
-import click
 import msgspec
 
-from vetro.cli.terminal.output import CommandError, fail
+from vetro.cli.terminal.output import CommandError, fail, remark
 from vetro.compute.wire import Stream
 
 _CONNECT_SECONDS = 30.0
@@ -172,7 +171,7 @@ def attach(line: Line, manner: Manner) -> int:
             ended = _converse(line, manner, keyboard, resized)
     if ended is None:
         if manner.terminal and sys.stdout.isatty():
-            click.echo("", err=True)
+            remark("")
         raise _broken()
     return ended
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     )
     from vetro.compute.allocation.cases import allocate_case
     from vetro.compute.allocation.defaults import Defaults, nearest_default, read_defaults
-    from vetro.compute.allocation.demand import request_of
-    from vetro.compute.allocation.description import default_description
+    from vetro.compute.allocation.demand import Demand, request_of
+    from vetro.compute.allocation.description import default_description, growth_description
     from vetro.compute.allocation.errors import DefaultsError, DescriptionError, InvalidRequest
     from vetro.compute.allocation.fleet import Fleet
     from vetro.compute.allocation.reservations import open_tickets

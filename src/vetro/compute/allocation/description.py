@@ -107,6 +107,20 @@ def default_description(*, min_disk: bool) -> list[object]:
     ]
 
 
+def growth_description(*, memory: bool, min_disk: bool) -> list[object]:
+    """What a server is asked about a VM that grows on it: room alone, for what grows."""
+    return [
+        "pipe",
+        "override-overprovisioning",
+        "load-server-vms",
+        "calculate-ticketed-vms",
+        "calculate-server-unreserved",
+        *(["hard-filter-min-ram"] if memory else []),
+        "hard-filter-min-cpu",
+        *(["hard-filter-min-disk"] if min_disk else []),
+    ]
+
+
 #: The fixed pipeline of POST /capacity and of the extras of server listings (§1.2).
 CAPACITY_DESCRIPTION: list[object] = [
     "pipe",

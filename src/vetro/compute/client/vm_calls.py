@@ -16,6 +16,7 @@ from vetro.compute.wire import (
     Incarnation,
     JobStarted,
     NewImage,
+    NewInterfaces,
     NewTicket,
     NewVm,
     Screen,
@@ -85,6 +86,16 @@ def act_on_vm(
 def destroy_vm(uuid: str, server: str = ANY_SERVER) -> Call[TaskStarted]:
     """Destroy a VM and its disks. Errors: 404."""
     return Call("DELETE", _vm(uuid, server), TaskStarted)
+
+
+def add_interfaces(uuid: str, ports: list[str], server: str = ANY_SERVER) -> Call[TaskStarted]:
+    """Give a VM an interface for each port (uuids). No task when it has them. Errors: 404, 409."""
+    return Call("POST", _interfaces(uuid, server), TaskStarted, NewInterfaces(ports=ports))
+
+
+def remove_interface(uuid: str, mac: str, server: str = ANY_SERVER) -> Call[TaskStarted]:
+    """Take an interface from a VM; its port is free then. Errors: 404, 409."""
+    return Call("DELETE", f"{_interfaces(uuid, server)}/{quote(mac, safe='')}", TaskStarted)
 
 
 def take_snapshot(uuid: str, name: str, server: str = ANY_SERVER) -> Call[TaskStarted]:
@@ -187,6 +198,10 @@ def ensure_image(server: str, image_uuid: str) -> Call[TaskStarted]:
 
 def _vm(uuid: str, server: str = ANY_SERVER) -> str:
     return f"{path_of(server)}/vms/{quote(uuid, safe='')}"
+
+
+def _interfaces(uuid: str, server: str) -> str:
+    return f"{_vm(uuid, server)}/interfaces"
 
 
 def _snapshot(uuid: str, name: str, server: str) -> str:

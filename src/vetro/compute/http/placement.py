@@ -79,7 +79,8 @@ async def allocate(call: Call) -> Response[Any]:
     """SelectServer: choose a server for a VM.
 
     Ours: ``reserve`` (or ``reserve_seconds``) holds the room under the VM's uuid; ``ports``: the
-    VM's ports, whose networks' NIC tags the server must have; ``volumes``: what it will be given, for
+    VM's ports, whose networks' NIC tags the server must have, and with whose other servers it must be
+    in a network; ``volumes``: what it will be given, for
     a server that keeps them; ``explain``
     false leaves the steps out of a good answer (with thousands of servers they are megabytes).
     """
@@ -99,7 +100,9 @@ async def allocate(call: Call) -> Response[Any]:
     kept = await places_of(
         call.service.database, _uuids(body, "volumes") or [], str(body["vm"].get("owner_uuid"))
     )
-    placed = await call.service.placement.allocate(body, near=kept.servers, only=kept.needed)
+    placed = await call.service.placement.allocate(
+        body, near=kept.servers, only=kept.needed, ports=ports or ()
+    )
     if placed.outcome.chosen is None:
         raise no_place(placed, kept.why() if kept.needed else "")
     if body.get("explain") in (False, "false"):

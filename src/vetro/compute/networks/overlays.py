@@ -10,7 +10,6 @@ the change.
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -22,7 +21,7 @@ from sqlalchemy import delete, insert, select, update
 from vetro.compute.tables import fabric_numbers, moves, ports, servers, spans_told, vms
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import conflict
-from vetro.compute.values.records import Record, mapping
+from vetro.compute.values.records import Record, is_reached, mapping, tunnel_address
 from vetro.storage import Transaction
 
 LARGEST_VNI = 2**24 - 1
@@ -78,7 +77,7 @@ async def spans(tx: Transaction, subnets: Collection[str]) -> dict[str, Span]:
             servers.c.uuid.in_({row.server_uuid for row in bound})
         )
     )
-    address = {row.uuid: str(mapping(row.sysinfo).get("Admin IP") or "") for row in known}
+    address = {row.uuid: tunnel_address(mapping(row.sysinfo)) for row in known}
     for row in bound:
         span = found[row.subnet_uuid]
         span.addresses[row.server_uuid] = address.get(row.server_uuid, "")
@@ -120,11 +119,7 @@ async def extend(tx: Transaction, server_uuid: str, state: Record, found: dict[s
 
 
 def _check_reachable(server_uuid: str, address: str, network: str) -> None:
-    try:
-        reachable = not ipaddress.IPv4Address(address).is_loopback
-    except ValueError:
-        reachable = False
-    if not reachable:
+    if not is_reached(address):
         raise conflict(
             f"network {network} would span several nodes, but no other node reaches server"
             f" {server_uuid} at '{address}': start its agent with an address of the network between"

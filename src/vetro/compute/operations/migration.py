@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
+from collections.abc import Sequence
 from typing import cast
 
 from sqlalchemy import delete, insert, select, update
@@ -19,7 +20,7 @@ from sqlalchemy import delete, insert, select, update
 from vetro.compute.operations.parts import Run, ServiceParts
 from vetro.compute.placement.placement import no_place
 from vetro.compute.servers.store import CHANNEL
-from vetro.compute.tables import moves, servers, vms, volumes
+from vetro.compute.tables import moves, ports, servers, vms, volumes
 from vetro.compute.values.faults import conflict, invalid_argument, not_found
 from vetro.compute.values.parameters import UUID
 from vetro.compute.values.records import Json, Record, mapping, text_of
@@ -147,19 +148,32 @@ async def choose(run: Run) -> Json:
     if row is None or row.server_uuid != run.server_uuid:
         raise JobFailure(f"VM {uuid} is not on server {run.server_uuid} any more")
     wanted = run.params.get("target_server_uuid")
+    async with service.database.read() as tx:
+        found = await tx.execute(select(ports.c.uuid).where(ports.c.device_uuid == uuid))
+        held = [one.uuid for one in found]
     target = await hold_room(
-        service, row, mapping(run.state["vm"]).get("image_uuid"), str(wanted) if wanted else None
+        service,
+        row,
+        mapping(run.state["vm"]).get("image_uuid"),
+        str(wanted) if wanted else None,
+        ports=held,
     )
     run.state["target"] = target
     return f"server {target}"
 
 
 async def hold_room(
-    service: ServiceParts, row: StoredRow, image_uuid: Json, wanted: str | None = None
+    service: ServiceParts,
+    row: StoredRow,
+    image_uuid: Json,
+    wanted: str | None = None,
+    *,
+    ports: Sequence[str] = (),
 ) -> str:
     """Hold room for a VM that leaves its server, under `room_of` its uuid; the chosen server.
 
-    ``wanted``: the only server to consider. Errors: ``JobFailure`` with the allocator's reasons.
+    ``wanted``: the only server to consider. ``ports``: the VM's, while it is in networks where it was.
+    Errors: ``JobFailure`` with the allocator's reasons.
     """
     async with service.database.read() as tx:
         others = await tx.execute(select(servers.c.uuid).where(servers.c.uuid != row.server_uuid))
@@ -180,7 +194,7 @@ async def hold_room(
     }
     request["vm"] = {name: one for name, one in request["vm"].items() if one is not None}
     try:
-        placed = await service.placement.allocate(request, counted=False)
+        placed = await service.placement.allocate(request, ports=ports, counted=False)
     except Fault as fault:
         raise JobFailure(f"{fault.message}: {fault.extra.get('errors')}") from fault
     if placed.server is None:

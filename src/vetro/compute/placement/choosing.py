@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,19 +18,22 @@ from vetro.compute.allocation import (
     Allocator,
     Defaults,
     DefaultsError,
+    Demand,
     InvalidRequest,
     Outcome,
     candidates_of,
     check_request,
+    growth_description,
     named,
     read_defaults,
     seeded,
 )
 from vetro.compute.allocation.columns import Mask
 from vetro.compute.placement.index import PlacementIndex, ServerViews, project_uuid
+from vetro.compute.placement.neighbours import Homes, apart, wanted_by
 from vetro.compute.settings import PlacementSettings
 from vetro.compute.values.faults import invalid_parameters
-from vetro.compute.values.records import Json, Record, without
+from vetro.compute.values.records import Json, Record, is_reached, mapping, tunnel_address, without
 from vetro.storage import Database, Transaction
 
 log = structlog.get_logger(__name__)
@@ -50,6 +53,8 @@ LOGGED = (
     "nic_tags",
     "nic_tag_requirements",
 )
+#: Whose a part of a VM is: room does not depend on it.
+_NOBODY = "00000000-0000-0000-0000-000000000000"
 MetadataSource = Callable[[Transaction], Awaitable[Mapping[str, Any]]]
 
 
@@ -117,11 +122,20 @@ class Chooser:
 
     # --- choosing --------------------------------------------------------------------------
 
-    def choose(self, body: Record, *, reserve: bool, random: Json) -> Outcome:
+    def choose(
+        self, body: Record, homes: Homes | None = None, *, reserve: bool, random: Json
+    ) -> Outcome:
         """Choose for a request: among its `servers_only`, else its `servers_first`, else all.
 
-        Errors: 500 InvalidParameters.
+        ``homes``: where its subnets are. Errors: 500 InvalidParameters.
         """
+        barred = self.apart(body, homes)
+        if barred:
+            known = self.index.fleet.uuids if body.get("servers") is None else body["servers"]
+            body = {
+                **body,
+                "servers": [one for one in map(str, known) if one.lower() not in barred],
+            }
         only: list[str] = body.get("servers_only") or []
         outcome = None
         for first in (only,) if only else (body.get("servers_first") or [], None):
@@ -132,6 +146,25 @@ class Chooser:
         assert outcome is not None
         self._log(body, outcome)
         return outcome
+
+    def no_growth(self, server: str, uuid: str, brand: str, more: Demand) -> str:
+        """Why a server has no room for a VM to grow by ``more``; empty: it has."""
+        description = growth_description(
+            memory=more.memory > 0, min_disk=self.defaults.filter_min_disk
+        )
+        vm: Record = {
+            "vm_uuid": uuid, "owner_uuid": _NOBODY, "brand": brand,
+            "ram": more.memory, "quota": more.disk / 1024, "cpu_cap": more.cpu or None,
+        }  # fmt: skip
+        outcome = Allocator(self.defaults, description).allocate(
+            self.index.fleet,
+            checked({"vm": vm, "image": {}}, reserve=True),
+            tickets=self.index.tickets,
+            candidates=named(self.index.fleet, [server]),
+        )
+        if outcome.chosen is not None:
+            return ""
+        return outcome.steps[-1].texts().get(server) or str(outcome.error)
 
     def _choose(
         self, body: Record, among: Sequence[str] | None, *, reserve: bool, random: Json
@@ -172,10 +205,32 @@ class Chooser:
             for start in range(0, len(order), size)
         ]
 
-    def placed(self, outcome: Outcome, uuid: str) -> Placed:
+    def apart(
+        self, body: Record, homes: Homes | None, servers: Collection[str] | None = None
+    ) -> dict[str, str]:
+        """The servers (of some) that a request's subnets leave out, and why."""
+        subnets = wanted_by(body)
+        if not homes or not subnets:
+            return {}
+        known = self.index.fleet.position
+        return apart(known if servers is None else servers, subnets, homes, self._is_reached)
+
+    def _is_reached(self, uuid: str) -> bool:
+        """Whether other servers reach one, for the tunnels of networks; an unknown one is no hindrance."""
+        at = self.index.fleet.position.get(uuid)
+        if at is None:
+            return True
+        return is_reached(
+            tunnel_address(mapping(self.index.fleet.records[at].server.get("sysinfo")))
+        )
+
+    def placed(
+        self, outcome: Outcome, uuid: str, body: Record, homes: Homes | None = None
+    ) -> Placed:
         """The meaning of a choice, read while the index is unchanged."""
         if outcome.chosen is None:
-            return Placed(outcome, uuid, None, left_out=self._left_out())
+            left_out = {**self.apart(body, homes), **self._left_out()}
+            return Placed(outcome, uuid, None, left_out=left_out)
         record = self.index.fleet.records[self.index.fleet.position[outcome.chosen]]
         server = without(record.server, "vms")
         return Placed(outcome, uuid, {**server, **outcome.properties()})

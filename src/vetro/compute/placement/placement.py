@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid as uuids
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import cast
 
-from vetro.compute.allocation import CapacityOutcome, Defaults, named, seeded
+from vetro.compute.allocation import CapacityOutcome, Defaults, Demand, named, seeded
 from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.placement.choosing import (
     Chooser,
@@ -17,12 +18,13 @@ from vetro.compute.placement.choosing import (
     checked,
 )
 from vetro.compute.placement.index import PlacementIndex, ServerViews
+from vetro.compute.placement.neighbours import SUBNETS, homes_of, subnets_of
 from vetro.compute.placement.reserving import Reservations
-from vetro.compute.values.faults import invalid_parameters
+from vetro.compute.values.faults import conflict, invalid_parameters
 from vetro.compute.values.records import Record
 from vetro.http import Fault
 from vetro.quotas import Quotas
-from vetro.storage import Database
+from vetro.storage import Database, Transaction
 
 __all__ = ["Placed", "Placement", "PlacementSettings", "checked", "no_place"]
 
@@ -65,18 +67,25 @@ class Placement:
         *,
         near: Sequence[str] = (),
         only: Sequence[str] = (),
+        ports: Sequence[str] = (),
         counted: bool = True,
     ) -> Placed:
         """Choose a server; with ``reserve`` hold the room under the VM's uuid.
 
         ``reserve`` true holds it until the VM is made or destroyed; ``reserve_seconds`` for that
         long. Asked again for a VM that has its place, the answer is that place. ``near``: servers
-        to choose from if one of them has room, ``only``: servers to choose from alone. ``counted``
+        to choose from if one of them has room, ``only``: servers to choose from alone. ``ports``: the
+        VM's, whose networks leave servers out that cannot be in them. ``counted``
         false: the room is for a VM that its project's quotas count already. Errors: 403 for a quota,
         500 InvalidParameters.
         """
+        subnets: list[str] = []
+        if ports:
+            async with self.database.read() as tx:
+                subnets = await subnets_of(tx, ports)
         body = {
             **body,
+            SUBNETS: subnets,
             "servers_first": list(near),
             "servers_only": list(only),
             "counted": counted,
@@ -96,8 +105,9 @@ class Placement:
                 async with self.database.read() as tx:
                     await self.chooser.refresh(tx)
                     await self.reservations.check_quotas(tx, body)
-                outcome = self.chooser.choose(body, reserve=False, random=random)
-                return self.chooser.placed(outcome, uuid)
+                    homes = await homes_of(tx, subnets)
+                outcome = self.chooser.choose(body, homes, reserve=False, random=random)
+                return self.chooser.placed(outcome, uuid, body, homes)
         if not UUID_ANY.match(uuid):
             raise invalid_parameters({"vm": '"vm.uuid" is an invalid UUID'})
         until = None
@@ -107,6 +117,25 @@ class Placement:
             except OverflowError:
                 raise invalid_parameters({"reserve_seconds": "value was too large"}) from None
         return await self.reservations.reserve(body, uuid.lower(), until, random)
+
+    def alone(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction during which nobody else reserves room: for `check_growth`, and what it allows."""
+        return self.reservations.alone()
+
+    async def check_growth(
+        self, tx: Transaction, server: str, uuid: str, brand: str, more: Demand
+    ) -> None:
+        """Refuse what a VM on a server is to grow by when there is no room; ``tx`` is of `alone`.
+
+        Errors: 409.
+        """
+        await self.chooser.refresh(tx)
+        why = self.chooser.no_growth(server, uuid, brand, more)
+        if why:
+            raise conflict(
+                f"VM {uuid} cannot grow on server {server}: {why}. Ask for less, move the VM"
+                " to a server with room ('vetro vm migrate'), or make room there"
+            )
 
     # --- capacity --------------------------------------------------------------------------
 

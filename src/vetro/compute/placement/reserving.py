@@ -11,7 +11,8 @@ by side, and none hands out room that is taken.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +24,7 @@ from sqlalchemy import bindparam, delete, insert, select, text
 from vetro.compute.allocation import Outcome, request_of
 from vetro.compute.placement.choosing import Chooser, Json, Placed
 from vetro.compute.placement.index import VM_DETAILS, changes
+from vetro.compute.placement.neighbours import SUBNETS, Homes, homes_of, wanted_by
 from vetro.compute.tables import vms
 from vetro.compute.values.project_use import cores_of
 from vetro.compute.values.records import Record, text_of
@@ -154,13 +156,14 @@ class Reservations:
                 gate = await self._gate(tx, new, waiting=False)
                 for one in new:
                     _admitted(gate, one)
-            choices, later = await self._choose(asked, known)
+                homes = await homes_of(tx, _subnets(new))
+            choices, later = await self._choose(asked, known, homes)
         if choices:
             later += await self._write(choices)
         return later
 
     async def _choose(
-        self, asked: Iterable[_Asked], known: Mapping[str, Placed]
+        self, asked: Iterable[_Asked], known: Mapping[str, Placed], homes: Homes
     ) -> tuple[list[_Choice], list[_Asked]]:
         """Choose for one after another; also returns those that must wait for the next round."""
         choices: list[_Choice] = []
@@ -173,12 +176,13 @@ class Reservations:
                 later.append(one)  # asked twice at once: the second finds what the first gets
             elif not one.answer.done():
                 try:
-                    choice = one.context.run(self._choice, one)
+                    choice = one.context.run(self._choice, one, homes)
                 except Exception as error:  # noqa: BLE001 - the caller gets it
                     one.fail(error)
                     continue
                 if isinstance(choice, _Choice):
                     choices.append(choice)
+                    _settle(homes, choice)
                     chosen.add(one.uuid)
                 elif choices:
                     # There may be room if other requests of this round do not get theirs.
@@ -188,11 +192,11 @@ class Reservations:
                 await asyncio.sleep(0)  # others are served between two choices
         return choices, later
 
-    def _choice(self, one: _Asked) -> _Choice | Placed:
+    def _choice(self, one: _Asked, homes: Homes) -> _Choice | Placed:
         """Choose for a request and count it in; without a server, the answer to return."""
         index = self.chooser.index
-        outcome = self.chooser.choose(one.body, reserve=True, random=one.random)
-        placed = self.chooser.placed(outcome, one.uuid)
+        outcome = self.chooser.choose(one.body, homes, reserve=True, random=one.random)
+        placed = self.chooser.placed(outcome, one.uuid, one.body, homes)
         if outcome.chosen is None:
             return placed
         choice = _Choice(
@@ -213,17 +217,24 @@ class Reservations:
             async with self.database.transaction() as tx:
                 if not self.database.is_sqlite:
                     await tx.execute(_SHARED, {"number": LOCK})
-                await tx.exclude(*(f"vm {one.asked.uuid}" for one in choices))
+                subnets = _subnets(one.asked for one in choices)
+                await tx.exclude(
+                    *(f"vm {one.asked.uuid}" for one in choices),
+                    *(f"placement in {subnet}" for subnet in subnets),
+                )
                 known = await self._homes(tx, [one.asked.uuid for one in choices])
+                homes = await homes_of(tx, subnets)
                 gate = await self._gate(tx, [one.asked for one in choices])
                 before = await self._stamps(tx, choices)
-                good = [
-                    one
-                    for one in choices
-                    if one.asked.uuid not in known
-                    and before.get(one.server) == one.stamp
-                    and _admitted(gate, one.asked)
-                ]
+                for one in choices:
+                    if (
+                        one.asked.uuid not in known
+                        and before.get(one.server) == one.stamp
+                        and not self.chooser.apart(one.asked.body, homes, [one.server])
+                        and _admitted(gate, one.asked)
+                    ):
+                        good.append(one)
+                        _settle(homes, one)
                 after: dict[str, int] = {}
                 if good:
                     await tx.execute(_HOLD, [one.row for one in good])
@@ -257,24 +268,31 @@ class Reservations:
                 later.append(asked)
         return later
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncGenerator[Transaction, None]:
+        """A transaction during which no other one, of any process, reserves room."""
+        async with self.chooser.turn, self.database.transaction() as tx:
+            if not self.database.is_sqlite:
+                await tx.execute(_ALONE, {"number": LOCK})
+            yield tx
+
     async def _reserve_alone(self, one: _Asked) -> Placed:
         """Choose while no other process reserves: earlier choices were always outdated."""
         chooser = self.chooser
         index = chooser.index
-        async with chooser.turn, self.database.transaction() as tx:
-            if not self.database.is_sqlite:
-                await tx.execute(_ALONE, {"number": LOCK})
+        async with self.alone() as tx:
             await tx.exclude(f"vm {one.uuid}")
             known = await self._homes(tx, [one.uuid])
             if known:
                 return known[one.uuid]
             (await self._gate(tx, [one])).admit(*_asks(one.body))
+            homes = await homes_of(tx, wanted_by(one.body))
             while True:
                 await chooser.refresh(tx)
                 outcome: Outcome = one.context.run(
-                    chooser.choose, one.body, reserve=True, random=one.random
+                    chooser.choose, one.body, homes, reserve=True, random=one.random
                 )
-                placed = chooser.placed(outcome, one.uuid)
+                placed = chooser.placed(outcome, one.uuid, one.body, homes)
                 if outcome.chosen is None:
                     return placed
                 row = self._row(one, outcome.chosen)
@@ -329,6 +347,8 @@ class Reservations:
         demand = request_of(vm, cast("Record | None", one.body.get("package")))
         assert not isinstance(demand, tuple), "the request was checked"
         details: Record = {name: vm[name] for name in VM_DETAILS if vm.get(name) is not None}
+        if wanted_by(one.body):
+            details[SUBNETS] = wanted_by(one.body)
         if one.until is not None:
             details["reserved_until"] = one.until.isoformat()
         return {
@@ -361,6 +381,17 @@ class Reservations:
             await tx.execute(delete(vms).where(vms.c.uuid.in_(ended)))
         for uuid in overdue:
             index.reserved_until.pop(uuid, None)
+
+
+def _subnets(asked: Iterable[_Asked]) -> set[str]:
+    """The subnets that requests name."""
+    return {subnet for one in asked for subnet in wanted_by(one.body)}
+
+
+def _settle(homes: Homes, choice: _Choice) -> None:
+    """Count in a choice: those after it agree with it."""
+    for subnet in wanted_by(choice.asked.body):
+        homes[subnet].add(choice.server)
 
 
 def _asks(body: Record) -> tuple[str, dict[str, int]]:

@@ -10,6 +10,7 @@ import ipaddress
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -208,6 +209,21 @@ def agent_address(sysinfo: Record) -> str:
         port = whole(port)
         port = port if 0 < port < 65536 else 5309
     return f"http://[{host}]:{port}" if ":" in str(host) else f"http://{host}:{port}"
+
+
+def tunnel_address(sysinfo: Record) -> str:
+    """Where other servers find this one's end of a network's tunnels; '' for one that is not called."""
+    pull = sysinfo.get("CN Agent Pull") in (True, "true")
+    return "" if pull else str(sysinfo.get("Admin IP") or "")
+
+
+@lru_cache(maxsize=16384)
+def is_reached(address: str) -> bool:
+    """Whether other machines reach an address: IPv4, and not each machine's own."""
+    try:
+        return not ipaddress.IPv4Address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_address(value: Json) -> bool:

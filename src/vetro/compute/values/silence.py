@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 #: The state of a VM that its server had and no longer has.
 MISSING = "missing"
 #: States that the service itself has set: they say nothing of what runs on the server.
-_OWN = ("allocated", "creating", "failed", MISSING)
+OWN_STATES = ("allocated", "creating", "failed", MISSING)
 
 
 def is_silent(server: StoredRow | None) -> bool:
@@ -36,7 +36,7 @@ def is_given_up(server: StoredRow | None) -> bool:
 
 def told_state(state: str, server: StoredRow | None) -> str:
     """The state of a VM as it is told: of what a silent server had nothing is known."""
-    if state in _OWN or not is_silent(server):
+    if state in OWN_STATES or not is_silent(server):
         return state
     return MISSING if is_given_up(server) else UNKNOWN
 

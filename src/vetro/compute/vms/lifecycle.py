@@ -11,6 +11,7 @@ import structlog
 from sqlalchemy import insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
+from vetro.compute.placement.placement import Placement
 from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore, change_extra
 from vetro.compute.tables import servers, tasks, vms
 from vetro.compute.values.counters import next_number
@@ -27,6 +28,7 @@ from vetro.compute.values.records import Record, mapping, text_of, whole, withou
 from vetro.compute.values.silence import MISSING, nothing_known, told_state
 from vetro.compute.vms.given_up import forget_vm, forget_volumes, leave_given_up
 from vetro.compute.vms.image_copies import ImageHolders
+from vetro.compute.vms.interfaces import Interfaces
 from vetro.compute.vms.nics import bind_ports
 from vetro.compute.vms.sizes import as_column, hold_growth, size_held, size_of
 from vetro.compute.work.node_tasks import About, NodeTaskError, NodeTasks, TaskEnd
@@ -44,7 +46,6 @@ _CHANGING = (
     "machine_shutdown",
     "machine_reboot",
     "machine_kill",
-    "machine_update",
     "machine_reprovision",
     "machine_create_snapshot",
     "machine_rollback_snapshot",
@@ -65,12 +66,16 @@ class Machines:
     work: NodeTasks
     networks: NetworkReconciler
     quotas: Quotas
+    placement: Placement
 
     def __post_init__(self) -> None:
         self._holders = ImageHolders()
         self.work.before("machine_create", self._prepare)
         self.work.after("machine_create", self._created)
         self.work.after("machine_destroy", self._destroyed)
+        self.interfaces = Interfaces(self.database, self.servers, self.work, self.networks)
+        self.work.before("machine_update", self.interfaces.prepare)
+        self.work.after("machine_update", self._updated)
         for task in _CHANGING:
             self.work.after(task, self._changed)
 
@@ -226,16 +231,24 @@ class Machines:
     ) -> Record:
         """Start a task on a VM; returns it. A missing VM shows as the task's failure.
 
-        Errors: 403 for an update to more than the quota of the project.
+        Errors: 403 for an update to more than the quota of the project, 409 to more than its server has.
         """
         id_ = str(uuids.uuid4())
-        async with self.database.transaction() as tx:
-            if task == "machine_update":
-                await hold_growth(self.quotas, tx, agent.server_uuid, uuid, params)
+        resized = task == "machine_update" and bool(size_of(params))
+        opened = self.placement.alone() if resized else self.database.transaction()
+        async with opened as tx:
+            if resized:
+                await hold_growth(self.quotas, self.placement, tx, agent.server_uuid, uuid, params)
             params = {**params, "uuid": uuid, "server_uuid": agent.server_uuid}
             await self.work.store(tx, id_, agent, task, params, replace(about, vm_uuid=uuid))
         await self.work.launch(id_)
         return {"vm_uuid": uuid, "id": id_}
+
+    async def _updated(self, end: TaskEnd) -> TaskEnd | None:
+        """Free the ports that the VM does not use any more, then store it."""
+        settled = await self.interfaces.settle(end)
+        await self._changed(settled or end)
+        return settled
 
     async def _changed(self, end: TaskEnd) -> None:
         """Store a finished task's VM at once, not only with the node's next status."""

@@ -19,7 +19,8 @@ async def bind_ports(tx: Transaction, uuid: str, wanted: list[str]) -> list[Reco
     """
     nics: list[Record] = []
     for position, port_uuid in enumerate(wanted):
-        port = (await tx.execute(select(ports).where(ports.c.uuid == port_uuid))).first()
+        query = select(ports).where(ports.c.uuid == port_uuid).with_for_update()
+        port = (await tx.execute(query)).first()
         if port is None:
             raise not_found(f"port {port_uuid} not found")
         if port.device_uuid not in (None, uuid):
@@ -30,8 +31,8 @@ async def bind_ports(tx: Transaction, uuid: str, wanted: list[str]) -> list[Reco
             .values(device_uuid=uuid, device_owner="compute:vm")
         )
         subnet = (await tx.execute(select(subnets).where(subnets.c.uuid == port.subnet_uuid))).one()
-        query = select(networks).where(networks.c.uuid == port.network_uuid)
-        network = (await tx.execute(query)).one()
+        of_port = select(networks).where(networks.c.uuid == port.network_uuid)
+        network = (await tx.execute(of_port)).one()
         uplink: Record = network.uplink or {}
         nics.append(
             {

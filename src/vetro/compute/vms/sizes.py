@@ -10,9 +10,12 @@ from collections.abc import Mapping
 
 from sqlalchemy import select, update
 
+from vetro.compute.allocation import Demand
+from vetro.compute.placement.placement import Placement
 from vetro.compute.tables import tasks, vms
 from vetro.compute.values.project_use import admit_vm
 from vetro.compute.values.records import mapping, whole
+from vetro.compute.wire import HVM_BRANDS
 from vetro.quotas import Quotas
 from vetro.storage import Transaction
 
@@ -35,11 +38,17 @@ def size_of(said: Mapping[str, object]) -> dict[str, int]:
 
 
 async def hold_growth(
-    quotas: Quotas, tx: Transaction, server_uuid: str, uuid: str, wanted: Mapping[str, object]
+    quotas: Quotas,
+    placement: Placement,
+    tx: Transaction,
+    server_uuid: str,
+    uuid: str,
+    wanted: Mapping[str, object],
 ) -> None:
     """Let a VM hold what it is to grow to (`wanted`: the parameters of its update).
 
-    Errors: 403 QuotaExceeded, and nothing is held.
+    ``tx`` is of `Placement.alone`, unless `wanted` names no size. Errors: 403 QuotaExceeded, 409 for a
+    server without room; nothing is held.
     """
     size = size_of(wanted)
     if not size:
@@ -49,10 +58,21 @@ async def hold_growth(
     if known is None:
         return
     now = {"memory_mib": known.memory_mib, "quota_gib": known.quota_gib, "cpu_cap": known.cpu_cap}
+    said = mapping(known.vm)
+    if said.get("brand") in HVM_BRANDS and "ram" in said and "memory_mib" in size:
+        # What is asked for is the guest's; what is held has what its hypervisor needs.
+        size["memory_mib"] += max(0, known.memory_mib - whole(said["ram"]))
     grown = {name: number for name, number in size.items() if number > now[name]}
     if grown:
         whole_row = {"owner_uuid": known.owner_uuid, **now, **grown}
         await admit_vm(quotas, tx, whole_row, known)
+        more = {name: whole_row[name] - number for name, number in now.items()}
+        brand = str(said.get("brand") or "lx")
+        # A first cap takes something from a VM that had all processors.
+        cap = more["cpu_cap"] if known.cpu_cap else 0
+        await placement.check_growth(
+            tx, server_uuid, uuid, brand, Demand(more["memory_mib"], more["quota_gib"] * 1024, cap)
+        )
         await tx.execute(update(vms).where(vms.c.uuid == uuid).values(**grown))
 
 

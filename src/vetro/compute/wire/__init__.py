@@ -61,14 +61,17 @@ from vetro.compute.wire.networks import (
 from vetro.compute.wire.servers import Document, Job, JobStarted, NicTags, Screen, Server, Stream
 from vetro.compute.wire.vms import (
     HVM_BRANDS,
+    MOST_INTERFACES,
     OTHER_QUEUE,
     Allocated,
     Allocation,
     ChosenServer,
     Incarnation,
     Locality,
+    NewInterfaces,
     NewTicket,
     NewVm,
+    Nic,
     NoAllocation,
     PlacedImage,
     PlacedVm,

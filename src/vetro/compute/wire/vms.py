@@ -15,6 +15,8 @@ Number = int | float
 #: The brand of a VM made of an image of this type; `lx` (a container) for every other type.
 _BRANDS = {"vm": "kvm", "zvol": "kvm", "qcow2": "kvm"}
 HVM_BRANDS = ("kvm", "bhyve")
+#: The most interfaces that a VM has.
+MOST_INTERFACES = 32
 
 
 def brand_of(image_type: str) -> str:
@@ -23,9 +25,14 @@ def brand_of(image_type: str) -> str:
 
 
 class Nic(msgspec.Struct, kw_only=True):
-    """An interface of a VM. ``network_ip``: what was asked for, where the VM answers at another ``ip``."""
+    """An interface of a VM. ``network_ip``: what was asked for, where the VM answers at another ``ip``.
+
+    ``network_uuid``: its subnet. ``primary``: the default route leads through it.
+    """
 
     mac: str = ""
+    interface: str | None = None
+    primary: bool | None = None
     ip: str | None = None
     network_ip: str | None = None
     network_uuid: str | None = None
@@ -106,6 +113,12 @@ class NewVm(msgspec.Struct, kw_only=True, omit_defaults=True):
     ports: list[str] | None = None
     resolvers: list[str] | None = None
     autoboot: bool = False
+
+
+class NewInterfaces(msgspec.Struct, kw_only=True):
+    """The body that gives a VM interfaces. ``ports``: uuids, in the order of the interfaces."""
+
+    ports: list[str]
 
 
 class VmUpdate(msgspec.Struct, kw_only=True, omit_defaults=True):

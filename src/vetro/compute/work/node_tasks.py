@@ -68,6 +68,10 @@ class About:
     job_uuid: str | None = None
 
 
+#: Tasks that an agent which was lost does not get again: done twice, they do something else.
+_ONCE = ("command_execute", "server_reboot")
+
+
 Before = Callable[[str, Record], Awaitable[None]]
 After = Callable[[TaskEnd], Awaitable[TaskEnd | None]]
 Note = Callable[[str, Record], Awaitable[None]]
@@ -147,7 +151,10 @@ class NodeTasks:
         request_id: str = "",
         timeout_seconds: float = AGENT_SECONDS,
     ) -> Record:
-        """Run a task that is not kept and return its result. Errors: ``NodeTaskError``."""
+        """Run a task that is not kept and return its result; a lost agent as in `_send`.
+
+        Errors: ``NodeTaskError``.
+        """
         params = _addressed(agent, params)
         if agent.pull:
             id_ = await self.start(agent, task, params, About(request_id=request_id))
@@ -158,16 +165,16 @@ class NodeTasks:
             if view.status == "failure":
                 raise NodeTaskError(str(result.get("error")), result.get("details"))
             return result
-        return await self.agents.run(
-            agent,
-            TaskCall(
-                task,
-                params,
-                key=str(uuids.uuid4()),
-                request_id=request_id,
-                timeout_seconds=timeout_seconds,
-            ),
+        call = TaskCall(
+            task,
+            params,
+            key=str(uuids.uuid4()),
+            request_id=request_id,
+            timeout_seconds=timeout_seconds,
         )
+        if task in _ONCE:
+            return await self.agents.run(agent, call)
+        return await self._send(agent, call)
 
     async def start(self, agent: Agent, task: str, params: Record, about: About = About()) -> str:
         """Start a task; its id. It is stored when this returns, and ends whatever happens."""
@@ -236,7 +243,7 @@ class NodeTasks:
             call = TaskCall(
                 row.task, row.params, key=id_, request_id=row.req_id or "", fence=row.fence
             )
-            result, good = await self._send(agent, call), True
+            result, good = await self._send(agent, call, kept=True), True
         except NodeTaskError as error:
             good, result = False, {"error": str(error), "details": error.details}
         except Fault as error:
@@ -250,25 +257,32 @@ class NodeTasks:
             good, result = False, {"error": f"the compute service failed: {error!r}"}
         await self.end(row, good, result)
 
-    async def _send(self, agent: Agent, call: TaskCall) -> Record:
-        """Run a kept task. An agent that restarts gets it again, at the address it has then.
+    async def _send(self, agent: Agent, call: TaskCall, *, kept: bool = False) -> Record:
+        """Run a task. An agent that restarts gets it again, at the address it has then.
 
-        The key stays the same, so an agent that knows the task returns what became of it.
+        The key stays the same, so an agent that knows the task returns what became of it. One that is
+        ``kept`` ends when the agent ended it, or when it is withdrawn; the others begin anew.
         """
         loop = asyncio.get_running_loop()
+        last = loop.time() + call.timeout_seconds
         end: float | None = None  # from the first loss: the task may have run for an hour before
         while True:
             try:
                 return await self.agents.run(agent, call)
-            except AgentLost:
+            except NodeTaskError as error:
+                restarted = error.rest_code == "AgentRestarted" and not kept
+                if not isinstance(error, AgentLost) and not restarted:
+                    raise
                 if end is not None and loop.time() >= end:
                     raise
-                end = end or loop.time() + RESTART_SECONDS
+                end = end or min(loop.time() + RESTART_SECONDS, last)
                 await asyncio.sleep(RETRY_SECONDS)
                 async with self.database.read() as tx:
                     query = select(servers).where(servers.c.uuid == agent.server_uuid)
                     row = (await tx.execute(query)).first()
-                if row is None or row.status != "running" or not await self._is_active(call.key):
+                if row is None or row.status != "running":
+                    raise
+                if kept and not await self._is_active(call.key):
                     raise
                 agent = self.servers.agent_of(row)
 

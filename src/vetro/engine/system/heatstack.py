@@ -12,6 +12,7 @@ from vetro.engine.services import EngineServices, logger, places, services_of
 from vetro.engine.system.asked_rules import AskedRules, Rules, without_rules
 from vetro.engine.system.leaving import Leaving
 from vetro.engine.system.owners import Holder, Owners, refusal
+from vetro.engine.system.put_back import Former, put_back, with_former
 from vetro.engine.system.stack_turns import settled, when_free
 from vetro.engine.system.template_parts import merge, without, without_unmade
 from vetro.engine.system.template_spelling import is_cfn, respell, section
@@ -85,6 +86,7 @@ class HeatStack:
         self._unmade: set[str] = set()
         """Resources that a failed operation has not made and nobody has asked for since."""
         self._leaving = Leaving(name)
+        self._former = Former(name)
         self._asked = AskedRules(name)
         self._owners = Owners(name, region_name)
         self._holder = Holder(ctx, name, region_name)
@@ -106,6 +108,7 @@ class HeatStack:
     def _current(self, ctx: CallContext) -> dict[str, Json]:
         if self._template is None:
             services = services_of(ctx)
+            former = self._former.values(ctx)
 
             async def fetch() -> Json:
                 stack = await self._get(services)
@@ -119,18 +122,23 @@ class HeatStack:
                     "settled": not stack.status.failed,
                     "unmade": stack.unmade,
                     "altered": await self._altered(services),
+                    "put_back": await self._put_back(services, stack, former),
                 }
 
             found = ctx.effect("stack.get", {"stack": self._name}, fetch)
-            self._template = self._leaving.found(ctx, found["template"] if found else {})
+            template = cast("dict[str, Json]", found["template"] if found else {})
+            if found and (names := found.get("put_back")):
+                template = with_former(template, former, names)
+            self._template = self._leaving.found(ctx, template)
             parameters = cast("dict[str, Json]", found["parameters"] if found else {})
             self._parameters = {k: v for k, v in parameters.items() if not k.startswith("OS::")}
             if found:
-                # Journals of an earlier version have neither.
+                # Journals of an earlier version have neither, nor what is put back.
                 self._files = cast("dict[str, str]", found.get("files") or {})
                 self._environment = found.get("environment")
             self._pushed = self._revision
             self._content = self._wanted()
+            self._former.begin(self._content[0])
             if found and self._leaving:
                 self._content[0] = found["template"]
                 self._change()
@@ -424,6 +432,7 @@ class HeatStack:
             self._outputs = self._incarnations = None
             self._push_now = None
             self._leaving.pushed(content[0], well=push.error is None)
+            self._former.pushed(ctx, content[0], well=push.error is None)
             self._leaving.remember(ctx)
             if self._leaving:
                 self._finish_later(ctx)
@@ -515,6 +524,23 @@ class HeatStack:
             await services.reports.report(None, "warning", str(error))
             return []
 
+    async def _put_back(
+        self, services: EngineServices, stack: Stack, former: dict[str, Json]
+    ) -> list[str]:
+        """What of a failed operation's wishes is not begun with."""
+        stacks = self._stacks(services)
+        if not stack.status.failed:
+            return []
+        try:
+            return await put_back(
+                stack.template,
+                former,
+                lambda template: stacks.would_lose_with(services.project_id, self._name, template),
+            )
+        except StackError as error:
+            logger(__name__).warning("wishes_not_judged", stack=self._name, error=str(error))
+            return []
+
     def _progress(self, services: EngineServices) -> Callable[[str], None]:
         return lambda text: services.waiting.say(self._name, text)
 
@@ -594,6 +620,7 @@ class HeatStack:
         self._template = {}
         self._parameters = {}
         self._leaving.forget(ctx)
+        self._former.pushed(ctx, {}, well=True)
         self._change()
         self._pushed = self._revision
         self._content = self._wanted()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from vetro.environments import Machine, machines
+from vetro.environments import Machine, machines, walk
 from vetro.json_values import Json, JsonObject
 from vetro.stacks import ChangedProperty
 
@@ -57,7 +57,7 @@ class Side:
         """``keys``: what the names of a network's resources end with, where it is not the network's id."""
         self._root = _map(root)
         self._keys = keys
-        self.objects = {str(one["?"].get("id")): one for one in _objects(self._root)}
+        self.objects = {str(one["?"].get("id")): one for one in walk(self._root)}
         self.machines = {one.id: one for one in machines(root)}
 
     def machine(self, machine: Machine) -> Parts:
@@ -234,17 +234,3 @@ def _called(node: JsonObject) -> str:
         if isinstance(one, str) and one:
             return one
     return str(_map(node.get("?")).get("id"))
-
-
-def _objects(root: Json) -> Iterator[JsonObject]:
-    """All objects of a model."""
-    waiting: list[Json] = [root]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            node = cast("JsonObject", value)
-            if isinstance(node.get("?"), dict):
-                yield node
-            waiting += node.values()
-        elif isinstance(value, list):
-            waiting += cast("list[Json]", value)

@@ -34,7 +34,15 @@ from vetro.environments import (
     shortened,
 )
 from vetro.json_values import Json, JsonObject
-from vetro.muranopl import MuranoError, Runtime, Session, SessionInfo, TaskReply, wait
+from vetro.muranopl import (
+    DirectEffects,
+    MuranoError,
+    Runtime,
+    Session,
+    SessionInfo,
+    TaskReply,
+    wait,
+)
 from vetro.packages import is_enabled, open_package
 from vetro.secrecy import SHORTEST, Cover, hide_in_logs, secrets_in
 from vetro.storage import Database, StorageError
@@ -272,14 +280,21 @@ async def run_task(
                     )
                     return to_result(task, refused, reports.cover)
                 task = replace(task, model={**task.model, "Objects": objects})
+            secrets = reading(reports.rooms.form_secrets, task.project_id, reports.learn)
             if await is_guarded(task, database):
                 lost = await refused_before(services, task)
-                if lost is not None:
+
+                def trial(effects: DirectEffects) -> Session:
+                    return runtime.session(
+                        effects=effects, info=info, services=services, secrets=secrets
+                    )
+
+                # Nobody is asked about changes that fail anyway: the run says what is wrong with them.
+                if lost is not None and not await is_unsound(trial, task.model):
                     await waiting.close()
                     result = result_of_refusal(lost, (), model=task.model, cover=reports.cover)
                     await reports.report(task.environment_id, "error", message_of(result))
                     return result
-            secrets = reading(reports.rooms.form_secrets, task.project_id, reports.learn)
             session = runtime.session(
                 effects=effects, info=info, services=services, secrets=secrets
             )
@@ -336,6 +351,15 @@ async def run_task(
 async def is_guarded(task: EngineTask, database: Database) -> bool:
     """Whether to look for what a task would lose before it begins; after a crash it has begun."""
     return task.may_lose is not None and task.is_deployment and not await begun(database, task.id)
+
+
+async def is_unsound(trial: Callable[[DirectEffects], Session], model: JsonObject) -> bool:
+    """Whether a model cannot be loaded, as when a contract refuses a value; nothing is done for it."""
+    # Imported late: few deployments lose something.
+    from vetro.engine.worker.upgrade_check import load_problem
+
+    error, _ = await load_problem(trial, model)
+    return bool(error)
 
 
 def is_flat(model: dict[str, object]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from vetro.engine.services import EngineServices, logger
 from vetro.engine.system.owners import INSTANCE, REGION
+from vetro.engine.system.template_spelling import section
 from vetro.engine.worker.asked_of_stacks import (
     FLOATING,
     NETWORK,
@@ -93,7 +94,7 @@ async def _add_lost(found: _Foreseen, services: EngineServices, models: _Models,
     if stack is None:
         return
     there: JsonObject = stack.template
-    bodies = cast("JsonObject", there.get("resources") or there.get("Resources") or {})
+    bodies = section(there, "resources")
     networks = await _named_networks(services, models)
     going = [*models.going(bodies, networks)]
     if same := await _renamed(going, services, name, there):

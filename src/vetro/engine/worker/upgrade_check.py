@@ -87,11 +87,11 @@ async def compare(make_session: MakeSession, arguments: JsonObject) -> Compariso
             notes += noted
         found[plan["id"]] = {"changes": changes, "problems": wrong, "notes": notes}
     sound = [plan for plan in plans if not found[plan["id"]]["problems"]]
-    together = await _load(make_session, _moved(model, sound)) if sound else ("", "")
+    together = await load_problem(make_session, _moved(model, sound)) if sound else ("", "")
     general: list[str] = []
     if together[0]:
         # Load each move alone to find the one that fails.
-        alone = {one["id"]: await _load(make_session, _moved(model, [one])) for one in sound}
+        alone = {one["id"]: await load_problem(make_session, _moved(model, [one])) for one in sound}
         for id_, (error, _) in alone.items():
             if error:
                 found[id_]["problems"].append(error)
@@ -130,7 +130,7 @@ def _objects_of(model: Mapping[str, object]) -> dict[str, dict[str, object]]:
     return found
 
 
-async def _load(make_session: MakeSession, model: dict[str, object]) -> tuple[str, str]:
+async def load_problem(make_session: MakeSession, model: dict[str, object]) -> tuple[str, str]:
     """Why a model cannot be loaded, and what could not be checked; empty texts when all is well."""
     effects = RefusedEffects()
     session = make_session(effects)

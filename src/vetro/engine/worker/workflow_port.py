@@ -24,7 +24,9 @@ from vetro.engine.withdrawal import withdraw
 from vetro.json_values import Json
 from vetro.messaging import MessageTransport, MessagingError
 from vetro.stacks import (
+    KnowsAlterations,
     KnowsBalancers,
+    KnowsIncarnations,
     LossRefused,
     RouterWithoutGateway,
     Stack,
@@ -78,6 +80,7 @@ class WorkflowPort:
         self._began = datetime.now(UTC)
         self._met: dict[str, bool] = {}
         self._told: set[str] = set()
+        self._machines: dict[str, tuple[str | None, str]] = {}
         self.used: set[str] = set()
         """The guests' mailboxes that this run has used."""
         self._cancelled: str | None = None
@@ -228,6 +231,13 @@ class WorkflowPort:
         """Create or update the environment's stack; its outputs. Raises: PortError (§9.3)."""
 
         async def push() -> Json:
+            before = await self._incarnations()
+            outputs = await apply()
+            now = await self._incarnations()
+            self._machines = {name: (before.get(name), value) for name, value in now.items()}
+            return outputs
+
+        async def apply() -> dict[str, Json]:
             stack = await settled(self._services, self._stack, self._services.stacks.head)
             if (
                 stack is not None
@@ -248,6 +258,8 @@ class WorkflowPort:
                     may_lose=self._services.may_lose,
                 ),
             )
+            for text in done.warnings:
+                await self._services.reports.report(None, "warning", text)
             expected = "CREATE_COMPLETE" if stack is None else "UPDATE_COMPLETE"
             if done.status.value != expected:
                 raise PortError(f"Unexpected stack state {done.status.value}: {_reason(done)}")
@@ -259,7 +271,10 @@ class WorkflowPort:
     async def _unchanged(
         self, template: dict[str, Json], arguments: dict[str, Json]
     ) -> dict[str, Json] | None:
-        """The outputs of a stack that is whole and has this template; ``None``: it must be updated."""
+        """The outputs of a stack that is whole and has this template; ``None``: it must be updated.
+
+        Whole is one from which nothing is missing, such as a machine that somebody has destroyed.
+        """
         project, name = self._services.project_id, self._stack
         stack = await self._services.stacks.get(project, name)
         if stack is None or stack.status not in (
@@ -269,7 +284,28 @@ class WorkflowPort:
             return None
         if (stack.template, stack.parameters) != (template, arguments):
             return None
-        return dict(stack.outputs)
+        return None if await self._altered() else dict(stack.outputs)
+
+    async def _altered(self) -> list[str]:
+        """The resources from which something is missing; none, with a warning, when nobody could look."""
+        services, stacks = self._services, self._services.stacks
+        if not isinstance(stacks, KnowsAlterations):
+            return []
+        try:
+            return await stacks.altered(services.project_id, self._stack)
+        except StackError as error:
+            await services.reports.report(None, "warning", str(error))
+            return []
+
+    async def _incarnations(self) -> dict[str, str]:
+        stacks = self._services.stacks
+        if not isinstance(stacks, KnowsIncarnations):
+            return {}
+        return await stacks.incarnations(self._services.project_id, self._stack)
+
+    def machines(self) -> dict[str, tuple[str | None, str]]:
+        """Which root disks they have: what was made anew has another one (decision 0803)."""
+        return self._machines
 
     def delete_stack(self) -> None:
         """Delete it; one that is absent is success. Raises: PortError (§9.4)."""

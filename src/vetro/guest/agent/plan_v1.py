@@ -45,14 +45,23 @@ def program() -> "str | None":
 
 
 def is_first_format(document: "dict[str, object]") -> bool:
-    """Whether a document is a plan of format 1 that this machine can run.
+    """Whether a document is a plan of format 1.
 
-    Without PowerShell it is checked as one of format 2, whose rules refuse it (§7.3, rule 9).
+    Raises `InvalidPlan` for one that this machine cannot run (§7.3, rule 9).
     """
     version = document.get("FormatVersion")
     if version is not None and not str(version).startswith("1."):
         return False
-    return not is_map(document.get("Scripts")) and program() is not None
+    if is_map(document.get("Scripts")):
+        return False
+    if program() is None:
+        if not is_list(document.get("Scripts")) and "Commands" not in document:
+            return False  # no plan at all
+        raise InvalidPlan(
+            "Scripts is not a dictionary: the plan is of format 1, for PowerShell, and there is no %s on"
+            " the PATH of the agent. Use an image that has it" % PROGRAM
+        )
+    return True
 
 
 def _scripts(value: object) -> "list[bytes]":

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, cast
@@ -78,7 +79,7 @@ class Driver:
         self.brands = hypervisors.brands
 
     async def open(self) -> None:
-        """Check the host, remove half-made VMs, follow running VMs."""
+        """Check the host, remove half-made VMs and roots, follow running VMs."""
         self._store.open()
         half_made = [vm["uuid"] for vm in self._store if vm.get("mark")]
         whole = [vm for vm in self._store if not vm.get("mark")]
@@ -90,13 +91,20 @@ class Driver:
             except NodeError as error:
                 # The mark stays: the state is 'failed', and machine_destroy tries again.
                 log.error("interrupted_vm_not_removed", uuid=uuid, error=str(error))
+        for vm in whole:
+            former = vm.pop("former_state", None)
+            if former is None:
+                await self._drop_former(vm)
+            else:
+                log.warning("interrupted_root_put_back", uuid=vm["uuid"])
+                await self._go_back(vm, runs=former == "running")
 
     async def close(self) -> None:
         """Stop following; VMs keep running."""
         await self._hypervisors.close()
 
     async def autoboot(self) -> list[str]:
-        """Start the stopped VMs that ask for it; returns the uuids of those that did not start."""
+        """Start the stopped VMs that are wanted; returns the uuids of those that did not start."""
         due = [
             vm
             for vm in self._store
@@ -118,6 +126,13 @@ class Driver:
 
         outcomes = await asyncio.gather(*(start(vm) for vm in due))
         return [uuid for uuid in outcomes if uuid is not None]
+
+    async def runs_any(self) -> bool:
+        """Whether a VM runs, or is about to."""
+        for vm in self._store:
+            if (await self._hypervisors.of(vm).state(vm["uuid"])).zone_state != "installed":
+                return True
+        return False
 
     def watch(self, changed: Changed) -> None:
         """Call ``changed(uuid)`` on every change of state or configuration."""
@@ -232,26 +247,57 @@ class Driver:
         return await self._records.present(self._records.find(uuid))
 
     async def start(self, uuid: str) -> Vm:
-        """Start a stopped VM; resume a frozen one. Errors: ``VmAlreadyRunning``."""
+        """Start a stopped VM; resume a frozen one. Errors: ``VmAlreadyRunning``.
+
+        From now on it starts when the machine boots.
+        """
         vm, hypervisor = self._whole(uuid)
         now = await hypervisor.state(uuid)
-        if now.frozen is not None:
-            await hypervisor.resume(uuid)
-        elif now.zone_state != "installed":
-            raise already_running(uuid)
-        else:
-            await hypervisor.start(vm)
+        with self._wanted(uuid, runs=True):
+            if now.frozen is not None:
+                await hypervisor.resume(uuid)
+            elif now.zone_state != "installed":
+                raise already_running(uuid)
+            else:
+                await hypervisor.start(vm)
         return await self._after_change(uuid)
 
+    @contextlib.contextmanager
+    def _wanted(self, uuid: str, *, runs: bool) -> Generator[None, None, None]:
+        """Keep over a boot what was asked for, unless it fails. What is so already has not failed."""
+        try:
+            yield
+        except DriverError as error:
+            if error.code in ("EALREADYRUNNING", "ENOTRUNNING"):
+                self._want(uuid, runs=runs)
+            raise
+        self._want(uuid, runs=runs)
+
+    def _want(self, uuid: str, *, runs: bool) -> None:
+        vm = self._records.find(uuid)
+        if vm.get("autoboot") is runs:
+            return
+        vm = cast("Vm", {**vm, "autoboot": runs, "last_modified": later(vm["last_modified"])})
+        try:
+            self._store.save(vm)
+        except OSError as error:
+            # The disk is full: a VM can be stopped all the same.
+            log.error("wanted_state_not_stored", uuid=uuid, error=str(error))
+
     async def stop(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
-        """Stop it, by force after ``timeout`` seconds. Errors: ``VmNotRunning``."""
-        _, hypervisor = await self._running(uuid)
-        await hypervisor.stop(uuid, force=force, timeout=timeout)
+        """Stop it, by force after ``timeout`` seconds. Errors: ``VmNotRunning``.
+
+        From now on it does not start when the machine boots.
+        """
+        with self._wanted(uuid, runs=False):
+            _, hypervisor = await self._running(uuid)
+            await hypervisor.stop(uuid, force=force, timeout=timeout)
         return await self._after_change(uuid)
 
     async def reboot(self, uuid: str, *, force: bool = False, timeout: float = 60) -> Vm:
         """Stop and start. Errors: ``VmNotRunning``."""
         vm, hypervisor = await self._running(uuid)
+        await hypervisor.check_start(vm)
         await hypervisor.stop(uuid, force=force, timeout=timeout)
         await hypervisor.start(vm)
         return await self._after_change(uuid)
@@ -265,35 +311,89 @@ class Driver:
     async def update(self, uuid: str, changes: Mapping[str, object]) -> Vm:
         """Apply the update rules (§7.2); a running VM whose interfaces change is restarted.
 
-        Nothing changes when one value is wrong.
+        Nothing changes when one value is wrong. A VM that does not start with its new record runs on with
+        the old one.
         """
         old, hypervisor = self._whole(uuid)
         new = hypervisor.describe(updated(old, changes))
-        restart = await hypervisor.configure(new)
+        runs = (await hypervisor.state(uuid)).zone_state == "running"
+        if runs:
+            await hypervisor.check_start(new)
+        try:
+            restart = await hypervisor.configure(old, new)
+        except BaseException:
+            with contextlib.suppress(NodeError):
+                await hypervisor.configure(new, old)
+            raise
         self._store.save(new)
-        if restart and (await hypervisor.state(uuid)).zone_state == "running":
-            await hypervisor.stop(uuid, force=False, timeout=60)
-            await hypervisor.start(new)
+        if restart and runs:
+            try:
+                await hypervisor.stop(uuid, force=False, timeout=60)
+                await hypervisor.start(new)
+            except BaseException:
+                await self._go_back(old, runs=True)
+                raise
         return await self._after_change(uuid)
 
     async def reprovision(self, uuid: str, image_uuid: str) -> Vm:
         """Replace the root file system; uuid, interfaces and metadata stay."""
-        vm, hypervisor = self._whole(uuid)
-        if vm.get("indestructible_zoneroot"):
+        old, hypervisor = self._whole(uuid)
+        if old.get("indestructible_zoneroot"):
             raise DriverError(
                 f"VM {uuid} has indestructible_zoneroot set", rest_code="VmIndestructible"
             )
         await self._images.ensure(image_uuid)
-        running = (await hypervisor.state(uuid)).zone_state == "running"
-        if running:
-            await hypervisor.stop(uuid, force=True, timeout=0)
-        vm["image_uuid"] = image_uuid
-        vm["last_modified"] = later(vm["last_modified"])
-        await hypervisor.remake_root(vm)
-        self._store.save(vm)
-        if running:
-            await hypervisor.start(vm)
+        new = copy.deepcopy(old)
+        new["image_uuid"] = image_uuid
+        new["last_modified"] = later(old["last_modified"])
+        await hypervisor.check_root(new)
+        await self._replace_root(old, new, hypervisor.remake_root(new), stop_seconds=0)
         return await self._after_change(uuid)
+
+    async def _replace_root(
+        self, old: Vm, new: Vm, work: Coroutine[Any, Any, None], *, stop_seconds: float
+    ) -> None:
+        """Give a VM another root by ``work``, and its record ``new``; started again if it ran.
+
+        Whatever fails, it is as before, and runs if it ran; so it is after an agent that was killed.
+        """
+        uuid, hypervisor = old["uuid"], self._hypervisors.of(old)
+        try:
+            runs = (await hypervisor.state(uuid)).zone_state != "installed"
+            if runs:
+                await hypervisor.check_start(new)
+            self._store.save({**old, "former_state": "running" if runs else "stopped"})
+            try:
+                if runs:
+                    await hypervisor.stop(uuid, force=not stop_seconds, timeout=stop_seconds)
+                await work
+                if runs:
+                    await hypervisor.start(new)
+                self._store.save(new)
+            except BaseException:
+                await self._go_back(old, runs=runs)
+                raise
+        finally:
+            work.close()
+        await self._drop_former(new)
+
+    async def _drop_former(self, vm: Vm) -> None:
+        try:
+            await self._hypervisors.of(vm).drop_former_root(vm)
+        except NodeError as error:
+            # It takes room until the agent's next start.
+            log.error("former_root_not_removed", uuid=vm["uuid"], error=str(error))
+
+    async def _go_back(self, old: Vm, *, runs: bool) -> None:
+        """Give a VM the root and the record that it had, and start it if it ran."""
+        hypervisor = self._hypervisors.of(old)
+        try:
+            await hypervisor.restore_root(old)
+            self._store.save(old)
+            if runs:
+                await hypervisor.start(old)
+        except (NodeError, OSError) as error:
+            log.error("vm_not_as_before", uuid=old["uuid"], error=str(error))
 
     async def amend(self, uuid: str, fields: Mapping[str, object]) -> Vm:
         """Change the record only (for migrations); the VM itself does not change."""
@@ -343,6 +443,8 @@ class Driver:
     async def rollback_snapshot(self, uuid: str, name: str) -> Vm:
         """Restore the disks; newer snapshots are removed. A running VM is restarted.
 
+        Whatever fails, the VM is as before, and runs if it ran.
+
         Errors: ``SnapshotNotFound``.
         """
         vm, hypervisor = self._whole(uuid)
@@ -350,16 +452,15 @@ class Driver:
         names = [entry["name"] for entry in entries]
         if name not in names:
             raise no_snapshot(uuid, name)
-        running = (await hypervisor.state(uuid)).zone_state != "installed"
-        if running:
-            await hypervisor.stop(uuid, force=False, timeout=_ROLLBACK_STOP_SECONDS)
         kept = names.index(name) + 1
-        await hypervisor.rollback(vm, name)
-        self._store.save({**vm, "snapshots": entries[:kept]})
+        await self._replace_root(
+            vm,
+            {**vm, "snapshots": entries[:kept]},
+            hypervisor.rollback(vm, name),
+            stop_seconds=_ROLLBACK_STOP_SECONDS,
+        )
         for newer in names[kept:]:
             await hypervisor.drop_snapshot(vm, newer)
-        if running:
-            await hypervisor.start(self._records.find(uuid))
         return await self._after_change(uuid)
 
     async def delete_snapshot(self, uuid: str, name: str) -> Vm:

@@ -155,16 +155,31 @@ class Hypervisor(ABC):
         """The state that the hypervisor reports now."""
 
     @abstractmethod
-    async def configure(self, vm: Vm) -> bool:
-        """Change limits and configuration of a VM, running or not, to match ``vm``.
+    async def configure(self, before: Vm, vm: Vm) -> bool:
+        """Change limits and configuration of a VM, running or not, from ``before`` to ``vm``.
 
-        Returns true if a running VM must be restarted to match ``vm``. The store still has the
-        previous record.
+        Returns true if a running VM must be restarted to match ``vm``.
         """
+
+    async def check_start(self, vm: Vm) -> None:
+        """Refuse what ``start`` would refuse and can be seen while the VM runs."""
+        return
+
+    async def check_root(self, vm: Vm) -> None:
+        """Refuse what ``remake_root`` would refuse. The store still has the previous record."""
+        return
 
     @abstractmethod
     async def remake_root(self, vm: Vm) -> None:
-        """Replace the root file system by a fresh one from the image."""
+        """Put the root of a stopped VM aside, and make a fresh one from the image."""
+
+    @abstractmethod
+    async def restore_root(self, vm: Vm) -> None:
+        """End the VM; what ``remake_root`` or ``rollback`` put aside is its root again, if something was."""
+
+    @abstractmethod
+    async def drop_former_root(self, vm: Vm) -> None:
+        """Remove what ``remake_root`` or ``rollback`` put aside, if something was."""
 
     @abstractmethod
     async def processes(self, uuid: str) -> dict[str, object]:
@@ -185,7 +200,7 @@ class Hypervisor(ABC):
         raise not_implemented("A snapshot of a VM", self.name)
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Restore the disks of a stopped VM; the snapshot stays."""
+        """Put the disks of a stopped VM aside, and make them as they were; the snapshot stays."""
         raise not_implemented("Rolling back to a snapshot", self.name)
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:

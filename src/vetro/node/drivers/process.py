@@ -154,12 +154,33 @@ class ProcessHypervisor(Hypervisor):
         if root.shift:
             await asyncio.to_thread(own_tree, root_path, root.shift)
 
+    def _former(self, uuid: str) -> Path:
+        return self._store.path(uuid) / "former"
+
+    async def _put_aside(self, vm: Vm) -> None:
+        await self.drop_former_root(vm)
+        self._root(vm["uuid"]).rename(self._former(vm["uuid"]))
+
     async def remake_root(self, vm: Vm) -> None:
-        """Empty the directory."""
-        await asyncio.to_thread(remove_tree, self._root(vm["uuid"]))
+        """Put the directory aside, and make another one."""
+        await self._put_aside(vm)
         await self.make(vm)
 
-    async def configure(self, vm: Vm) -> bool:
+    async def restore_root(self, vm: Vm) -> None:
+        """End the agent; what was put aside is the directory again."""
+        await self.stop(vm["uuid"], force=True, timeout=0)
+        # One that was started right before this agent's predecessor was killed has no pid file yet.
+        await self._end_rest(vm["uuid"], -1)
+        former = self._former(vm["uuid"])
+        if former.is_dir():
+            await asyncio.to_thread(remove_tree, self._root(vm["uuid"]))
+            former.rename(self._root(vm["uuid"]))
+
+    async def drop_former_root(self, vm: Vm) -> None:
+        """Remove the directory that was put aside."""
+        await asyncio.to_thread(remove_tree, self._former(vm["uuid"]))
+
+    async def configure(self, before: Vm, vm: Vm) -> bool:
         """No limits are enforced; names are files."""
         instance_files.write_identity(self._guest_root(self._root(vm["uuid"]), vm), vm)
         return False
@@ -178,7 +199,8 @@ class ProcessHypervisor(Hypervisor):
         await copy_tree(self._root(vm["uuid"]), kept)
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Restore the directory from the copy."""
+        """Put the directory aside, and copy the snapshot in its place."""
+        await self._put_aside(vm)
         await copy_tree(self._kept(vm["uuid"], name), self._root(vm["uuid"]))
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:

@@ -35,6 +35,13 @@ class Records:
     def usable(self, uuid: str) -> Vm:
         """The record of a whole VM. Errors: ``VmNotFound``, ``VmNotUsable``."""
         vm = self.find(uuid)
+        if vm.get("former_state"):
+            raise DriverError(
+                f"The root of VM {uuid} was being replaced, and the one before could not be put back: see the"
+                " node's log, mend what it says, and start the node's agent again",
+                code="ESTATE",
+                rest_code="VmNotUsable",
+            )
         if mark := vm.get("mark"):
             raise DriverError(
                 f"VM {uuid} is {mark}; destroy it and create it again",
@@ -47,6 +54,7 @@ class Records:
         """The VM object of a record: with its state, without its mark."""
         shown = vm.copy()
         mark = shown.pop("mark", None)
+        shown.pop("former_state", None)
         if mark:
             shown["state"] = mark
             shown["zone_state"] = "incomplete"

@@ -60,7 +60,10 @@ class SimulatedHypervisor(Hypervisor):
         return vm
 
     make = _recorded("make")
+    check_start = _recorded("check_start")
+    check_root = _recorded("check_root")
     remake_root = _recorded("remake_root")
+    drop_former_root = _recorded("drop_former_root")
     attach_volume = _recorded("attach_volume")
     detach_volume = _recorded("detach_volume")
     grow_volume = _recorded("grow_volume")
@@ -68,10 +71,15 @@ class SimulatedHypervisor(Hypervisor):
     rollback = _recorded("rollback")
     drop_snapshot = _recorded("drop_snapshot")
 
-    async def configure(self, vm: Vm) -> bool:
-        """Only the record changes."""
+    async def restore_root(self, vm: Vm) -> None:
+        """End it."""
+        self.fail("restore_root")
+        self._file(vm["uuid"]).unlink(missing_ok=True)
+
+    async def configure(self, before: Vm, vm: Vm) -> bool:
+        """Only the record changes; a running VM whose interfaces change is restarted."""
         self.fail("configure")
-        return False
+        return vm.get("nics") != before.get("nics")
 
     def volume_format(self, brand: str) -> str:
         """As a real node of that brand; only records change."""

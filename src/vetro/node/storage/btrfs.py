@@ -53,6 +53,10 @@ class BtrfsTrees:
         except CommandFailed as error:
             raise storage_error(f"{source} could not be cloned to {path}", error) from error
 
+    async def move(self, path: Path, target: Path) -> None:
+        """Rename it: a subvolume is a directory there."""
+        path.rename(target)
+
     async def drop(self, path: Path) -> None:
         """Delete a subvolume with its quota group; anything else is removed as a directory."""
         try:

@@ -66,13 +66,9 @@ class ClonePool(Pool):
         await self.trees.activate(kept)
         return kept, False
 
-    async def rollback(self, directory: Path, name: str) -> None:
-        """Replace the root by a clone of the snapshot."""
-        await self.trees.drop(directory / "root")
-        await self.trees.clone(snapshot_path(directory, name), directory / "root")
-
     async def destroy_root(self, directory: Path) -> None:
         """Remove the clone and all snapshots."""
+        await self.drop_former(directory)
         snapshots = directory / "snapshots"
         if snapshots.is_dir():
             for kept in sorted(snapshots.iterdir()):

@@ -62,6 +62,10 @@ class DirectoryTrees:
         except CommandFailed as error:
             raise storage_error(f"{source} could not be copied to {path}", error) from error
 
+    async def move(self, path: Path, target: Path) -> None:
+        """Rename it."""
+        path.rename(target)
+
     async def drop(self, path: Path) -> None:
         """Remove it."""
         await asyncio.to_thread(remove_tree, path)
@@ -126,14 +130,23 @@ class DirectoryPool(Pool):
         await asyncio.to_thread(_mount, directory, layers, target, mapping, kept)
         return target, True
 
-    async def rollback(self, directory: Path, name: str) -> None:
-        """Restore the writable layer from the copy, with an empty work directory."""
-        await self.trees.clone(snapshot_path(directory, name), directory / "upper")
+    async def put_aside(self, directory: Path) -> None:
+        """Keep the writable layer beside; what comes in its place has an empty work directory."""
+        await super().put_aside(directory)
+        await self._empty_work(directory)
+
+    async def put_back(self, directory: Path) -> None:
+        """Restore the writable layer, with an empty work directory."""
+        await super().put_back(directory)
+        await self._empty_work(directory)
+
+    async def _empty_work(self, directory: Path) -> None:
         await self.trees.drop(directory / "work")
         await self.trees.create(directory / "work")
 
     async def destroy_root(self, directory: Path) -> None:
         """Remove the layers and all copies."""
+        await self.drop_former(directory)
         for name in ("upper", "work", "snapshots"):
             await self.trees.drop(directory / name)
 

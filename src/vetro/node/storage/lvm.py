@@ -98,6 +98,15 @@ class LvmTrees:
         )
         await self._mount(path, read_only=read_only)
 
+    async def move(self, path: Path, target: Path) -> None:
+        """Rename the volume, and mount it at the other path."""
+        await asyncio.to_thread(unmount, path)
+        await self._do(
+            f"move {path}", "lvrename", self.group, self.volume(path), self.volume(target)
+        )
+        path.rmdir()
+        await self._mount(target)
+
     async def drop(self, path: Path) -> None:
         """Unmount and remove the volume."""
         if path.is_dir():

@@ -11,6 +11,9 @@ from typing import Protocol
 from vetro.node.storage.idmapped import IdMapping
 from vetro.node.storage.room import check_room, snapshot_path
 
+_FORMER = "former"
+"""Of a VM: the root that another one is to replace."""
+
 
 @dataclass(frozen=True)
 class PoolStats:
@@ -47,6 +50,10 @@ class Trees(Protocol):
 
     async def clone(self, source: Path, path: Path, *, read_only: bool = False) -> None:
         """Create a tree as a copy of ``source``; blocks are shared where the pool supports it."""
+        ...
+
+    async def move(self, path: Path, target: Path) -> None:
+        """Give a tree another path in the same directory, where nothing is."""
         ...
 
     async def drop(self, path: Path) -> None:
@@ -123,9 +130,26 @@ class Pool(ABC):
         unmounts.
         """
 
-    @abstractmethod
+    async def put_aside(self, directory: Path) -> None:
+        """Keep the root (not mounted) beside, until ``put_back`` or ``drop_former``."""
+        await self.drop_former(directory)
+        await self.trees.move(directory / self.writable, directory / _FORMER)
+
+    async def put_back(self, directory: Path) -> None:
+        """Replace the root (not mounted) by what was put aside, if something was."""
+        if (directory / _FORMER).is_dir():
+            await self.trees.drop(directory / self.writable)
+            await self.trees.move(directory / _FORMER, directory / self.writable)
+
+    async def drop_former(self, directory: Path) -> None:
+        """Remove what was put aside, if something was."""
+        if (directory / _FORMER).is_dir():
+            await self.trees.drop(directory / _FORMER)
+
     async def rollback(self, directory: Path, name: str) -> None:
-        """Restore the root (not mounted); the snapshot stays."""
+        """Put the root (not mounted) aside, and make one of a snapshot, which stays."""
+        await self.put_aside(directory)
+        await self.trees.clone(snapshot_path(directory, name), directory / self.writable)
 
     async def drop_snapshot(self, directory: Path, name: str) -> None:
         """Remove a snapshot; a missing one is not an error."""

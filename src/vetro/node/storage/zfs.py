@@ -72,8 +72,18 @@ class ZfsTrees:
 
     def snapshot_for(self, source: Path, path: Path) -> str:
         """The snapshot of ``source`` from which the tree at ``path`` is cloned."""
-        mark = hashlib.sha256(os.fsencode(path)).hexdigest()[:12]
-        return f"{self.dataset(source)}@vetro-{mark}"
+        return f"{self.dataset(source)}@{_mark(path)}"
+
+    async def move(self, path: Path, target: Path) -> None:
+        """Rename the dataset, and the snapshot it was cloned from: another tree takes its path."""
+        name = self.dataset(target)
+        await self._zfs(f"move {path}", "rename", self.dataset(path), name)
+        await self._zfs(f"show {target}", "set", f"mountpoint={target}", name)
+        found = await run("zfs", "get", "-H", "-o", "value", "origin", name, check=False)
+        source, _, snapshot = found.output.strip().partition("@")
+        if snapshot == _mark(path):
+            origin = f"{source}@{snapshot}"
+            await self._zfs(f"move {origin}", "rename", origin, f"{source}@{_mark(target)}")
 
     async def drop(self, path: Path) -> None:
         """Destroy the dataset and the snapshot it came from; clones of it are promoted first."""
@@ -134,3 +144,8 @@ class ZfsTrees:
             await run("zfs", *arguments)
         except CommandFailed as error:
             raise storage_error(f"Cannot {what}", error) from error
+
+
+def _mark(path: Path) -> str:
+    """The name of the snapshot from which the tree at a path is cloned."""
+    return f"vetro-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"

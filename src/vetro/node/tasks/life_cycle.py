@@ -41,10 +41,12 @@ class MachineTasks:
             TaskKind("machine_boot", work, self.boot, label="vmadm.start",
                      aliases=("machine_start",)),
             TaskKind("machine_shutdown", work, self.shutdown, label="vmadm.stop",
-                     aliases=("machine_stop",)),
-            TaskKind("machine_reboot", work, self.reboot, label="vmadm.reboot"),
+                     aliases=("machine_stop",), waits=True, cuts_in=_by_force),
+            TaskKind("machine_reboot", work, self.reboot, label="vmadm.reboot", waits=True,
+                     cuts_in=_by_force),
             TaskKind("machine_kill", work, self.kill, label="vmadm.kill"),
-            TaskKind("machine_destroy", work, self.destroy, label="delete"),
+            TaskKind("machine_destroy", work, self.destroy, label="delete",
+                     cuts_in=lambda _params: True),
             TaskKind("machine_update", work, self.update, label="vmadm.update"),
             TaskKind("machine_update_nics", work, self.update_nics),
             TaskKind("machine_load", query, self.load, query=True, label="VM.load"),
@@ -187,6 +189,11 @@ class MachineTasks:
             stop_seconds(context.params),
         )
         return {"exitCode": result.exit_code, "stdout": result.stdout, "stderr": result.stderr}
+
+
+def _by_force(params: Mapping[str, object]) -> bool:
+    """Whether a stop waits for nobody, and so does not wait for one that does."""
+    return flag(params, "force")
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

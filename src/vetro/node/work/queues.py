@@ -74,7 +74,8 @@ class TaskKind:
 
     A ``handler`` that returns nothing answers ``{}``. ``label`` begins the text of a driver's error
     (``VM.load error: …``). ``target`` returns the VM to lock when it is not ``params.uuid``.
-    ``secret``: parameters are stored nowhere.
+    ``secret``: parameters are stored nowhere. ``waits``: for most of its time it waits for a guest, and
+    gives way to one that ``cuts_in`` by its parameters; it has failed then.
     """
 
     name: str
@@ -85,6 +86,8 @@ class TaskKind:
     aliases: tuple[str, ...] = field(default=())
     target: Callable[[Mapping[str, object]], str] | None = None
     secret: bool = False
+    waits: bool = False
+    cuts_in: Callable[[Mapping[str, object]], bool] | None = None
 
 
 class TaskRunner:
@@ -110,6 +113,8 @@ class TaskRunner:
         self._kinds: dict[str, TaskKind] = {}
         self._locks: dict[str, tuple[asyncio.Lock, list[int]]] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, tuple[str, str]] = {}
+        """The VM that a task which waits for its guest holds, and the task that has cut in."""
         self._accepting = asyncio.Event()
         self._accepting.set()
 
@@ -206,9 +211,13 @@ class TaskRunner:
     async def _run(self, kind: TaskKind, entry: Entry, params: Mapping[str, object]) -> None:
         try:
             target = self._target(kind, params)
+            if kind.cuts_in is not None and kind.cuts_in(params):
+                self._cut_in(kind, target)
             # The lock first: a task that waits for its VM occupies no place in its queue.
             async with _VmLock(self._locks, target), self._queues[kind.queue]:
                 entry.event("start")
+                if kind.waits:
+                    self._waiting[entry.number] = target, ""
                 async with asyncio.timeout(self._limit):
                     result = await kind.handler(TaskContext(params, entry))
             entry.finish({} if result is None else result)
@@ -216,7 +225,12 @@ class TaskRunner:
             text = f"child task process timed out after {self._limit:g} seconds"
             entry.fail(500, text, {"restCode": "TaskTimedOut"}, died=True)
         except asyncio.CancelledError:
-            entry.fail(500, RESTARTED, {"restCode": "AgentRestarted"}, died=True)
+            _, other = self._waiting.get(entry.number, ("", ""))
+            text, code = RESTARTED, "AgentRestarted"
+            if other:
+                text = f"{kind.label or kind.name} was ended while it waited for the guest: {other} cut in"
+                code = "TaskCutShort"
+            entry.fail(500, text, {"restCode": code}, died=not other)
         except OSError as error:
             log.exception("task_system_error", task=kind.name)
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -233,8 +247,16 @@ class TaskRunner:
             text = f"Child task process {kind.name} did not terminate cleanly. ({error!r})"
             entry.fail(500, text, {"restCode": "InternalError"}, died=True)
         finally:
+            self._waiting.pop(entry.number, None)
             self._keep(entry)
             self._log(entry)
+
+    def _cut_in(self, kind: TaskKind, target: str) -> None:
+        """End the task that waits for the guest of a VM: the VM's lock is free then."""
+        for number, (vm, other) in self._waiting.items():
+            if vm == target and not other:
+                self._waiting[number] = vm, kind.name
+                self._running[number].cancel()
 
     @staticmethod
     def _target(kind: TaskKind, params: Mapping[str, object]) -> str:

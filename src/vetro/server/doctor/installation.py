@@ -29,6 +29,7 @@ from vetro.server.installation import KEYS, migration_sets
 from vetro.server.listeners import reachable, url_at
 from vetro.server.node import mutual_tls
 from vetro.server.settings import Settings
+from vetro.server.starting import TO_REACH
 from vetro.storage import Database, StorageError, pending_migrations, sqlite_file
 
 #: Bytes that a disk should have free: one image of a small system.
@@ -140,7 +141,7 @@ async def _database(settings: Settings) -> AsyncIterator[Finding]:
         yield error(
             "database",
             f"{shown} cannot be opened: {failed}",
-            "See server.database_url: it must be up, and take this user and password.",
+            TO_REACH,
         )
         return
     try:

@@ -39,6 +39,7 @@ from vetro.stacks.model import (
     StackStatus,
     TemplateOptions,
     WorkOptions,
+    resources_of,
 )
 
 T = TypeVar("T")
@@ -249,7 +250,7 @@ class HeatStacks:
         found = await self._kept(project_id, name)
         if found is None:
             return []
-        known: Json = found.template.get("resources") or found.template.get("Resources") or {}
+        known = resources_of(found.template)
         return await self._losing(found).of_removal(resources, known)
 
     async def would_lose_with(

@@ -11,19 +11,19 @@ from vetro.stacks.heat.client import place_of
 from vetro.stacks.heat.first_start import files_keeping, keeping
 from vetro.stacks.heat.ownership import MARK
 from vetro.stacks.heat.written_out import Wanted
-from vetro.stacks.model import Json, Stack, WorkOptions
+from vetro.stacks.model import Json, Stack, WorkOptions, resources_of
 from vetro.stacks.template.dependencies import order
 from vetro.stacks.template.spelling import without_nulls
 
 
 def body_of(template: Mapping[str, Json], options: WorkOptions) -> dict[str, Json]:
     """The body of a creation or an update. Errors: `TemplateError`."""
-    resources: Json = template.get("resources") or template.get("Resources")
-    for name, one in cast("dict[str, Json]", resources or {}).items():
+    resources = resources_of(template)
+    for name, one in resources.items():
         if not isinstance(one, dict) or not ("type" in one or "Type" in one):
             raise TemplateError("it has no type", resource=name)
     # Heat of some releases answers a circle with 500.
-    order({name: _named(one) for name, one in cast("dict[str, Json]", resources or {}).items()})
+    order({name: _named(one) for name, one in resources.items()})
     body: dict[str, Json] = {
         "template": keeping(without_nulls(dict(template))),
         "parameters": dict(options.get("parameters") or {}),

@@ -14,7 +14,7 @@ from vetro.compute.client.calls import FLOATING_IPS, PORTS, SUBNETS, VOLUMES
 from vetro.secrecy import masked
 from vetro.stacks.compute_service.port import ComputePort
 from vetro.stacks.losses import ChangedProperty, Loss, LossHow, LossKind
-from vetro.stacks.model import ChangeKind, Json, StackStatus
+from vetro.stacks.model import ChangeKind, Json, StackStatus, resources_of
 from vetro.stacks.operations.changes import Decision
 from vetro.stacks.operations.planning import Planned
 from vetro.stacks.resources import resource_type
@@ -226,7 +226,7 @@ def joined(body: Mapping[str, Json]) -> set[str]:
 
 def _bodies(stack: StackRow) -> dict[str, dict[str, Json]]:
     """The resources of a stack's template, in either spelling."""
-    given = entries(stack.template.get("resources") or stack.template.get("Resources") or {})
+    given = entries(resources_of(stack.template))
     return {name: entries(body) for name, body in given.items() if isinstance(body, dict)}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from vetro.digits import is_number
-from vetro.stacks.model import Json, Stack, StackResource, StackStatus
+from vetro.stacks.model import Json, Stack, StackResource, StackStatus, resources_of
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -149,8 +149,7 @@ class StackRow:
         }
         while parents := {name.rpartition(".")[0] for name in made if "." in name} - made:
             made |= parents
-        listed: Json = self.template.get("resources") or self.template.get("Resources") or {}
-        return [name for name in listed if name not in made]
+        return [name for name in resources_of(self.template) if name not in made]
 
 
 @dataclass(frozen=True, slots=True)

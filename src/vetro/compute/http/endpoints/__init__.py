@@ -12,6 +12,7 @@ from vetro.compute.http.endpoints import (
     boot,
     events,
     images,
+    interfaces,
     networks,
     nics,
     servers,
@@ -27,6 +28,7 @@ from vetro.compute.http.endpoints import (
 def all_endpoints() -> list[Endpoint]:
     """Every call but those of allocation, which have a face of their own."""
     parts = (
-        service, servers, events, boot, vms, storage, nics, waitlist, work, images, networks, volumes,
+        service, servers, events, boot, vms, interfaces, storage, nics, waitlist, work, images,
+        networks, volumes,
     )  # fmt: skip
     return [endpoint for part in parts for endpoint in part.ENDPOINTS]

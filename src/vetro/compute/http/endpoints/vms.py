@@ -58,7 +58,7 @@ DOCKER_CODES = (
 OLD_NODES = (7, 0)
 
 
-async def _about(call: Call) -> About:
+async def about_of(call: Call) -> About:
     """The call's request and job, and the turn of the ticket that it names. Errors: 404, 409."""
     ticket = call.params.pop("ticket", None)
     fence = await call.service.tickets.fence_of(str(ticket)) if ticket else None
@@ -74,7 +74,7 @@ async def list_vms(call: Call) -> Json:
 
 async def create_vm(call: Call) -> Json:
     """Make a VM. Its image must be named; ``image`` its manifest, unless the service has it."""
-    about = await _about(call)
+    about = await about_of(call)
     payload = without(call.params, "server_uuid")
     await _check_project(call, payload)
     payload |= await _image_of(call, payload)
@@ -233,7 +233,7 @@ async def _ask(
 
 
 async def _act(call: Call, task: str, params: Record | None = None) -> Json:
-    about = await _about(call)
+    about = await about_of(call)
     given = {k: v for k, v in call.params.items() if k not in ("server_uuid", "uuid")}
     given |= params or {}
     return await call.service.machines.act(call.agent, call.vm_uuid, task, given, about)
@@ -268,7 +268,7 @@ async def destroy_vm(call: Call) -> Json:
     """Destroy a VM and its disk. On a server that was given up only its record goes, without a task."""
     if is_silent(call.server):
         return await call.service.machines.destroy_unheard(call.vm_uuid, call.server)
-    about = await _about(call)
+    about = await about_of(call)
     given = {k: v for k, v in call.params.items() if k not in ("server_uuid", "uuid")}
     return await call.service.machines.destroy(call.agent, call.vm_uuid, given, about)
 

@@ -37,7 +37,7 @@ from vetro.node.drivers.lxc.inside import find_user, processes_in
 from vetro.node.drivers.lxc.monitors import Monitors, errors_of
 from vetro.node.drivers.lxc.roots import GIB, Roots
 from vetro.node.drivers.stats import group_stats
-from vetro.node.errors import CommandFailed, DriverError, NodeError, no_process
+from vetro.node.errors import CommandFailed, DriverError, NodeError, has_snapshots, no_process
 from vetro.node.files import write_bytes
 from vetro.node.guest import instance_files
 from vetro.node.guest.former_machine import forget_former
@@ -48,7 +48,7 @@ from vetro.node.network.announce import announce
 from vetro.node.network.names import bridge_name, host_interface_name
 from vetro.node.processes import first_child
 from vetro.node.storage.directory import DirectoryPool, DirectoryTrees
-from vetro.node.storage.mounts import mount_points, unmount
+from vetro.node.storage.mounts import mount_points
 from vetro.node.storage.pool import Pool
 from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_objects import CONTAINER_BRANDS, MachineStore
@@ -194,15 +194,35 @@ class LxcHypervisor(Hypervisor):
         text += self._volumes.config_lines(vm)
         write_bytes(self._roots.config(vm["uuid"]), text.encode())
 
+    async def check_start(self, vm: Vm) -> None:
+        """Refuse networks that are not here."""
+        interfaces.check_bridges(vm["nics"], self._host.prefix, vm["uuid"])
+
+    async def check_root(self, vm: Vm) -> None:
+        """Refuse an image that no container can have, and another one below snapshots that need theirs."""
+        self._roots.layers(vm)
+        before = self._store.get(vm["uuid"]) or unwritten(vm["uuid"])
+        other = before.get("image_uuid") != vm["image_uuid"]
+        if self._pool.layered and other and vm.get("snapshots"):
+            raise has_snapshots(vm["uuid"])
+
     async def remake_root(self, vm: Vm) -> None:
-        """Replace the root by a fresh one over the image; write the instance's files again."""
-        unmount(self._roots.path(vm["uuid"]))
+        """Put the root aside; make a fresh one over the image, with the instance's files."""
+        await self._roots.put_aside(vm)
         await self.make(vm)
 
-    async def configure(self, vm: Vm) -> bool:
+    async def restore_root(self, vm: Vm) -> None:
+        """End the container; what was put aside is its root again."""
+        await self._monitors.end(vm["uuid"])
+        await self._roots.put_back(vm)
+
+    async def drop_former_root(self, vm: Vm) -> None:
+        """Remove the root that was put aside."""
+        await self._pool.drop_former(self._store.path(vm["uuid"]))
+
+    async def configure(self, before: Vm, vm: Vm) -> bool:
         """Apply names, limits, quota and interfaces, also to a running container."""
         uuid = vm["uuid"]
-        before = self._store.get(uuid) or unwritten(uuid)
         if vm.get("quota") != before.get("quota"):
             await self._pool.resize_root(self._store.path(uuid), int(vm.get("quota") or 0) * GIB)
 
@@ -252,7 +272,7 @@ class LxcHypervisor(Hypervisor):
                 await self._lxc("lxc-unfreeze", uuid)
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Restore the root of a stopped container."""
+        """Put the root of a stopped container aside, and make one of the snapshot."""
         await self._roots.rollback(vm, name)
 
     def snapshot_files(

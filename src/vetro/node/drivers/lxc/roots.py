@@ -66,9 +66,10 @@ class Roots:
         root = self.path(uuid)
         root.parent.mkdir(mode=0o711, exist_ok=True)
         root.mkdir(mode=0o755, exist_ok=True)
-        await self.pool.mount_root(self.store.path(uuid), self._layers(vm), root, self._mapping(vm))
+        await self.pool.mount_root(self.store.path(uuid), self.layers(vm), root, self._mapping(vm))
 
-    def _layers(self, vm: Vm) -> list[Path]:
+    def layers(self, vm: Vm) -> list[Path]:
+        """The trees of the image below a container's root. Errors: ``ImageError``."""
         return self.images.layers(str(vm["image_uuid"]))
 
     def _mapping(self, vm: Vm) -> IdMapping | None:
@@ -84,7 +85,7 @@ class Roots:
         """Create the storage of a container, and mount its root."""
         await self.pool.create_root(
             self.store.path(vm["uuid"]),
-            self._layers(vm),
+            self.layers(vm),
             owner=id_base_of(vm, self.host),
             quota_bytes=int(vm.get("quota") or 0) * GIB,
         )
@@ -99,12 +100,23 @@ class Roots:
         return GuestRoot(path, id_base_of(vm, self.host) if own else self.host.id_base)
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Restore the root of a stopped container."""
+        """Put the root of a stopped container aside, and make one of the snapshot."""
+        directory = self.store.path(vm["uuid"])
         unmount(self.path(vm["uuid"]))
-        try:
-            await self.pool.rollback(self.store.path(vm["uuid"]), name)
-        finally:
-            await self.mount(vm)
+        await self.pool.rollback(directory, name)
+        await self.pool.trees.limit(directory / self.pool.writable, int(vm.get("quota") or 0) * GIB)
+        await self.mount(vm)
+
+    async def put_aside(self, vm: Vm) -> None:
+        """Unmount the root of a stopped container, and keep it beside."""
+        unmount(self.path(vm["uuid"]))
+        await self.pool.put_aside(self.store.path(vm["uuid"]))
+
+    async def put_back(self, vm: Vm) -> None:
+        """What was put aside is the root again."""
+        unmount(self.path(vm["uuid"]))
+        await self.pool.put_back(self.store.path(vm["uuid"]))
+        await self.mount(vm)
 
     @contextlib.asynccontextmanager
     async def snapshot_files(self, vm: Vm, name: str) -> AsyncGenerator[GuestRoot, None]:
@@ -114,7 +126,7 @@ class Roots:
         view.mkdir(mode=0o700, exist_ok=True)
         try:
             path, own = await self.pool.show_snapshot(
-                self.store.path(vm["uuid"]), name, self._layers(vm), view, self._mapping(vm)
+                self.store.path(vm["uuid"]), name, self.layers(vm), view, self._mapping(vm)
             )
             yield self._owned(vm, path, own)
         finally:

@@ -21,6 +21,7 @@ import structlog
 
 from vetro.node.errors import ConfigurationError
 from vetro.node.files import read_json, write_json
+from vetro.node.processes import boot_id
 
 log = structlog.get_logger(__name__)
 
@@ -130,7 +131,7 @@ async def choose(directory: Path, device: Path = DEVICE) -> Accelerator:
         )
     write_json(
         directory / "accelerator.json",
-        {"boot": _boot(), "accelerator": chosen.name, "reason": chosen.reason},
+        {"boot": boot_id(), "accelerator": chosen.name, "reason": chosen.reason},
     )
     return chosen
 
@@ -144,13 +145,9 @@ def accelerator_of(directory: Path) -> Accelerator:
         return asyncio.run(_tested(Path(scratch), DEVICE))
 
 
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def _kept(directory: Path) -> Accelerator | None:
     kept = read_json(directory / "accelerator.json")
-    if kept is None or kept.get("boot") != _boot() or "reason" not in kept:
+    if kept is None or kept.get("boot") != boot_id() or "reason" not in kept:
         return None
     return Accelerator(str(kept["accelerator"]), str(kept["reason"]))
 

@@ -23,6 +23,9 @@ from vetro.node.vm_records import Disk, Vm, disks_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MIB = 2**20
+_FORMER = "former"
+BEFORE = "before a rollback"
+"""A snapshot in the disks; none that somebody asks for has spaces in its name."""
 DEFAULT_SIZE = 10 * 1024
 """MiB of a first disk without a given size."""
 
@@ -72,14 +75,20 @@ async def bring_to(
     directory: Path,
     disks: Sequence[Disk],
     images: Mapping[str, tuple[Path, int]],
-    default_size: int = DEFAULT_SIZE,
+    default_size: int = 0,
 ) -> None:
     """Create, grow or remove the files of a stopped VM to match ``disks``.
 
     ``images``: uuid → its disk and its size in bytes. A missing ``size`` (MiB) is filled in:
-    ``default_size``, or what the image needs.
-    Errors: ``DriverError``.
+    ``default_size``; without one ``DEFAULT_SIZE``, or what the image needs.
+    Errors: ``DriverError``; nothing is made when one disk cannot hold its image.
     """
+    for disk in disks:
+        image = disk.get("image_uuid")
+        if image and not file_of(directory, disk).exists():
+            size = images[image][1]
+            disk["size"] = disk.get("size") or default_size or max(_mib(size), DEFAULT_SIZE)
+            check_room(disk, image, size)
     place = directory / "disks"
     place.mkdir(mode=0o711, exist_ok=True)
     wanted = {file_of(directory, disk).name for disk in disks}
@@ -89,7 +98,7 @@ async def bring_to(
     for disk in disks:
         path = file_of(directory, disk)
         if not path.exists():
-            await _make(path, disk, images, default_size)
+            await _make(path, disk, images)
         else:
             present = await virtual_size(path)
             asked = disk.get("size") or 0
@@ -100,31 +109,76 @@ async def bring_to(
         path.chmod(0o600)
 
 
-async def _make(
-    path: Path, disk: Disk, images: Mapping[str, tuple[Path, int]], default_size: int
-) -> None:
+async def _make(path: Path, disk: Disk, images: Mapping[str, tuple[Path, int]]) -> None:
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     image = disk.get("image_uuid")
+    size = str(disk.get("size", 0) * _MIB)
     if image:
-        source, size = images[image]
-        least = -(-size // _MIB)
-        asked = disk.get("size") or max(least, default_size)
-        if asked < least:
-            raise DriverError(
-                f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image {image}"
-                f" of {least} MiB",
-                code="EINVAL",
-                rest_code="InvalidPayload",
-            )
-        disk["size"] = asked
+        source = os.path.relpath(images[image][0], path.parent)
         await _tool(
-            "create", "-q", "-f", "qcow2", "-F", "qcow2",
-            "-b", os.path.relpath(source, path.parent), str(temporary), str(asked * _MIB),
-        )  # fmt: skip
+            "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", source, str(temporary), size
+        )
     else:
-        await _tool("create", "-q", "-f", "qcow2", str(temporary), str(disk.get("size", 0) * _MIB))
+        await _tool("create", "-q", "-f", "qcow2", str(temporary), size)
     temporary.replace(path)
+
+
+def check_room(disk: Disk, image_uuid: str, image_bytes: int) -> None:
+    """Refuse a disk that cannot hold its image. Errors: ``DriverError``."""
+    asked = disk.get("size")
+    if asked and asked < _mib(image_bytes):
+        raise DriverError(
+            f"Invalid VM payload: disk {disk['path']} of {asked} MiB cannot hold image"
+            f" {image_uuid} of {_mib(image_bytes)} MiB: give the VM a quota of at"
+            f" least {_gib(_mib(image_bytes))} GiB, or the disk that size",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        )
+
+
+def _mib(size: int) -> int:
+    """Whole MiB that hold ``size`` bytes."""
+    return -(-size // _MIB)
+
+
+def _gib(mib: int) -> int:
+    """Whole GiB that hold ``mib`` MiB."""
+    return -(-mib // 1024)
+
+
+def put_aside(directory: Path, disk: Disk) -> None:
+    """Keep the file of a disk beside, until ``put_back`` or ``forget_former``."""
+    place = _make_aside(directory)
+    file_of(directory, disk).rename(place / file_of(directory, disk).name)
+
+
+def _make_aside(directory: Path) -> Path:
+    # As deep as the disks: an overlay names its image by a relative path.
+    place = directory / _FORMER
+    remove_tree(place)
+    place.mkdir(mode=0o711)
+    return place
+
+
+async def put_back(directory: Path, disks: Sequence[Disk]) -> None:
+    """Give the disks of a stopped VM what ``put_aside`` or ``rollback_kept`` kept, if they did."""
+    if has_former(directory):
+        for path in (directory / _FORMER).iterdir():
+            path.replace(directory / "disks" / path.name)
+        await rollback(directory, disks, BEFORE)
+        await drop_snapshot(directory, disks, BEFORE)
+        forget_former(directory)
+
+
+def has_former(directory: Path) -> bool:
+    """Whether something was put aside. The snapshot ``BEFORE`` in the disks may belong to it."""
+    return (directory / _FORMER).is_dir()
+
+
+def forget_former(directory: Path) -> None:
+    """Remove what was put aside, but for the snapshot ``BEFORE``."""
+    remove_tree(directory / _FORMER)
 
 
 def check_growth(before: Sequence[Disk], after: Sequence[Disk]) -> None:
@@ -149,6 +203,31 @@ def check_growth(before: Sequence[Disk], after: Sequence[Disk]) -> None:
             )
 
 
+def follow_quota(before: Vm, vm: Vm) -> Disk | None:
+    """Make the image's disk as large as a quota that has changed; the disk, if it grows.
+
+    Disks that change in the same request are as that says. Errors: ``DriverError`` for a quota below
+    the disk.
+    """
+    quota = vm["quota"]
+    sizes, known = ({one["path"]: one.get("size") for one in disks_of(of)} for of in (vm, before))
+    if quota == before["quota"] or sizes != known:
+        return None
+    disk = next(one for one in disks_of(vm) if one.get("image_uuid"))
+    present, asked = disk.get("size") or 0, int(quota * 1024)
+    if asked < present:
+        raise DriverError(
+            f"VM {vm['uuid']}: its disk {disk['path']} has {present} MiB and cannot shrink to a quota of"
+            f" {quota} GiB: ask for at least {_gib(present)} GiB, or make a new VM of that size",
+            code="EINVAL",
+            rest_code="InvalidPayload",
+        )
+    if asked == present:
+        return None
+    disk["size"] = asked
+    return disk
+
+
 async def virtual_size(path: Path) -> int:
     """The disk's size in bytes as the guest sees it."""
     return int((await _info(path))["virtual-size"])
@@ -170,6 +249,13 @@ async def snapshot(directory: Path, disks: Sequence[Mapping[str, object]], name:
     await drop_snapshot(directory, disks, name)
     for disk in disks:
         await _tool("snapshot", "-q", "-c", name, str(file_of(directory, disk)))
+
+
+async def rollback_kept(directory: Path, disks: Sequence[Disk], name: str) -> None:
+    """As ``rollback``; what is in the disks now is kept in ``BEFORE``, for ``put_back``."""
+    _make_aside(directory)
+    await snapshot(directory, disks, BEFORE)
+    await rollback(directory, disks, name)
 
 
 async def rollback(directory: Path, disks: Sequence[Mapping[str, object]], name: str) -> None:
@@ -201,6 +287,7 @@ def usage(directory: Path, disks: Sequence[Disk]) -> DiskUse:
 
 def remove(directory: Path) -> None:
     """Remove all disks."""
+    remove_tree(directory / _FORMER)
     remove_tree(directory / "disks")
 
 

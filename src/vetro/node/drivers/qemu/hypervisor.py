@@ -46,7 +46,14 @@ from vetro.node.drivers.qemu.processes import VmProcesses, ask_to_stop, name_fre
 from vetro.node.drivers.qemu.snapshots import RunningSnapshots
 from vetro.node.drivers.qemu.volumes import VolumePlugs
 from vetro.node.drivers.stats import machine_stats
-from vetro.node.errors import DriverError, NodeError, no_process, not_implemented, not_running
+from vetro.node.errors import (
+    DriverError,
+    NodeError,
+    has_snapshots,
+    no_process,
+    not_implemented,
+    not_running,
+)
 from vetro.node.files import remove_tree
 from vetro.node.guest.instance_files import host_resolvers
 from vetro.node.images import vm_images
@@ -54,7 +61,7 @@ from vetro.node.images.store import ImageStore
 from vetro.node.network.names import host_interface_name
 from vetro.node.storage.volumes import VolumeStore
 from vetro.node.vm_objects import HVM_BRANDS, MachineStore
-from vetro.node.vm_records import Vm, VolumeEntry, disks_of, unwritten
+from vetro.node.vm_records import Disk, Vm, VolumeEntry, disks_of, unwritten
 
 log = structlog.get_logger(__name__)
 
@@ -198,31 +205,60 @@ class QemuHypervisor(Hypervisor):
     async def _bring_disks(self, vm: Vm) -> None:
         await qemu_plan.bring_disks(vm, self._store.path(vm["uuid"]), self._images)
 
-    async def remake_root(self, vm: Vm) -> None:
-        """Replace the first disk and its snapshots by a fresh disk; keep the others."""
+    async def check_start(self, vm: Vm) -> None:
+        """Refuse networks that are not here."""
+        interfaces.check_networks(vm, self._prefix)
+
+    async def check_root(self, vm: Vm) -> None:
+        """Refuse an image that no virtual machine can have, or that its disk cannot hold; snapshots too."""
         if vm.get("snapshots"):
-            raise DriverError(
-                f"VM {vm['uuid']} has snapshots: delete them before its image is replaced",
-                rest_code="VmHasSnapshots",
-            )
-        for disk in disks_of(vm):
-            if disk.get("image_uuid"):
-                disk["image_uuid"] = vm["image_uuid"]
-                disks.file_of(self._store.path(vm["uuid"]), disk).unlink(missing_ok=True)
-                break
+            raise has_snapshots(vm["uuid"])
+        uuid = str(vm["image_uuid"])
+        image = vm_images.load(self._images.directory / uuid, uuid)
+        disks.check_room(self._first(vm), uuid, image.virtual_size)
+
+    @staticmethod
+    def _first(vm: Vm) -> Disk:
+        """The disk that comes from the image."""
+        return next(disk for disk in disks_of(vm) if disk.get("image_uuid"))
+
+    async def remake_root(self, vm: Vm) -> None:
+        """Put the first disk aside, and make a fresh one; keep the others."""
+        disk = self._first(vm)
+        disks.put_aside(self._store.path(vm["uuid"]), disk)
+        disk["image_uuid"] = vm["image_uuid"]
         await self._bring_disks(vm)
 
-    async def configure(self, vm: Vm) -> bool:
-        """All changes apply at the next start; returns whether a running VM needs one."""
-        before = self._store.get(vm["uuid"]) or unwritten(vm["uuid"])
+    async def restore_root(self, vm: Vm) -> None:
+        """End the VM; what was put aside is its disk again, and what a rollback changed is undone."""
+        await self._processes.end(vm["uuid"])
+        await disks.put_back(self._store.path(vm["uuid"]), disks_of(vm))
+
+    async def drop_former_root(self, vm: Vm) -> None:
+        """Remove what was put aside, also from a running VM."""
+        directory = self._store.path(vm["uuid"])
+        if disks.has_former(directory):
+            await self.drop_snapshot(vm, disks.BEFORE)
+            disks.forget_former(directory)
+
+    async def configure(self, before: Vm, vm: Vm) -> bool:
+        """A quota is the size of the image's disk, and grows it; other changes apply at the next start.
+
+        Returns whether a running VM needs one.
+        """
         disks.check_growth(disks_of(before), disks_of(vm))
+        restart = any(vm.get(name) != before.get(name) for name in _NEEDS_RESTART)
+        grown = disks.follow_quota(before, vm)
         process = self._processes.follow(vm["uuid"])
         if process is None:
             await self._bring_disks(vm)
             return False
+        if grown is not None:
+            file = disks.file_of(self._store.path(vm["uuid"]), grown)
+            await self._plugs.resize(vm, file, grown.get("size", 0) * 2**20)
         if self._cpu is not None:
             self._cpu.limit(vm, process.pid)
-        return any(vm.get(name) != before.get(name) for name in _NEEDS_RESTART)
+        return restart
 
     async def remove(self, uuid: str) -> None:
         """End it by force and remove its disks and libvirt's files of it."""
@@ -390,8 +426,8 @@ class QemuHypervisor(Hypervisor):
             await disks.snapshot(self._store.path(vm["uuid"]), disks_of(vm), name)
 
     async def rollback(self, vm: Vm, name: str) -> None:
-        """Restore the disks of a stopped VM."""
-        await disks.rollback(self._store.path(vm["uuid"]), disks_of(vm), name)
+        """Keep what is in the disks of a stopped VM beside, and restore what was in them."""
+        await disks.rollback_kept(self._store.path(vm["uuid"]), disks_of(vm), name)
 
     async def drop_snapshot(self, vm: Vm, name: str) -> None:
         """Remove a snapshot, also of a running VM."""

@@ -24,8 +24,7 @@ async def bring_disks(vm: Vm, directory: Path, images: ImageStore) -> None:
             image = vm_images.load(images.directory / uuid, uuid)
             known[uuid] = (image.disk, image.virtual_size)
     # A request without sizes of disks has the size of the whole VM, in GiB.
-    default = int(vm.get("quota") or 0) * 1024 or qemu_disks.DEFAULT_SIZE
-    await qemu_disks.bring_to(directory, disks_of(vm), known, default)
+    await qemu_disks.bring_to(directory, disks_of(vm), known, int(vm["quota"] * 1024))
 
 
 def plan_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
 
 from vetro.node.drivers.qemu import domain
 from vetro.node.drivers.qemu.daemon import QEMU_UID, LibvirtDaemon
@@ -60,12 +61,16 @@ class VolumePlugs:
 
     async def grow(self, vm: Vm, entry: VolumeEntry, size: int) -> None:
         """Grow a volume to ``size`` GiB and notify the guest."""
-        path = self._daemon.seen(self._volumes.data(entry["uuid"]))
+        await self.resize(vm, self._volumes.data(entry["uuid"]), size * 2**30)
+
+    async def resize(self, vm: Vm, file: Path, size: int) -> None:
+        """Grow the disk that a running VM has in ``file`` to ``size`` bytes; the guest is told."""
+        path = self._daemon.seen(file)
         connection = await self._connect()
         await connection.with_domain(
             vm["uuid"],
             lambda found: found.blockResize(
-                path, size * 2**30, connection.library.VIR_DOMAIN_BLOCK_RESIZE_BYTES
+                path, size, connection.library.VIR_DOMAIN_BLOCK_RESIZE_BYTES
             ),
         )
 

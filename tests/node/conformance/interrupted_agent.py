@@ -1,10 +1,12 @@
-"""An agent that makes one VM and is killed on the way: the program of ``test_killed_creates.py``.
+"""An agent that does one task, and is killed or has an error on the way.
 
-``python killed_agent.py RIG DIRECTORY``, with JSON on standard input: ``{"node_names", "payload",
-"point"}``. Where it may be killed is found in the code as it runs, so that a step that is added later
-is one more point: whenever a method of the driver, its hypervisor, its stores or its pool returns, and
-something on the machine was changed since the last point; and right after each command was started.
-The points' names are printed as they are reached. It ends with 0 when there are fewer than ``point``.
+``python interrupted_agent.py RIG DIRECTORY``, with JSON on standard input: ``{"node_names", "payload",
+"point", "task", "fails"}``. ``task`` is ``create``, or another one with the VM of the payload; ``fails``: an
+error comes at the point, and the agent goes on. Where it may happen is found in the code as it runs, so that
+a step that is added later is one more point: whenever a method of the driver, its hypervisor, its stores or
+its pool returns, and something on the machine was changed since the last point; and right after each command
+was started. The points' names are printed as they are reached. It ends with 0 when the task was done, and
+with 3 after an error.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any
+
+from vetro.node.errors import DriverError
 
 _CHANGES = frozenset(
     {
@@ -31,10 +35,11 @@ _CHANGES = frozenset(
 
 
 class Points:
-    """Counts the points of what runs and ends this process, without a word, at one of them."""
+    """Counts the points of what runs and ends this process, without a word, at one of them, or fails."""
 
-    def __init__(self, last: int) -> None:
+    def __init__(self, last: int, *, fails: bool) -> None:
         self._left = last
+        self._fails = fails
         self._changed = False
         self._counting = False
         sys.addaudithook(self._audit)
@@ -56,6 +61,8 @@ class Points:
         self._changed = False
         os.write(1, f"{name}\n".encode())
         self._left -= 1
+        if self._left == 0 and self._fails:
+            raise DriverError(f"an error right after {name}")
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -119,7 +126,7 @@ def _writes(mode: str | None, flags: int) -> bool:
 
 
 async def main() -> None:
-    """Make the VM."""
+    """Do the task."""
     name, directory = sys.argv[1:]
     given = json.load(sys.stdin)
     sys.path.insert(0, str(Path(__file__).parents[3]))
@@ -130,12 +137,23 @@ async def main() -> None:
     kit.node_names = tuple(given["node_names"])
     for nic in given["payload"].get("nics", []):
         kit.network_uuid = nic["network_uuid"]
-    points = Points(int(given["point"]))
+    points = Points(int(given["point"]), fails=given["fails"])
     async with RIGS[name].open(Path(directory), kit) as rig:
         points.watch(rig.driver, set())
-        points.watch_commands()
+        if not given["fails"]:
+            # A command that has been started does not fail by itself.
+            points.watch_commands()
+        uuid = given["payload"]["uuid"]
+        tasks: dict[str, Callable[[], Awaitable[object]]] = {
+            "create": lambda: rig.driver.create(given["payload"], lambda _step, _percent: None),
+            "reprovision": lambda: rig.driver.reprovision(uuid, rig.other_image),
+            "rollback": lambda: rig.driver.rollback_snapshot(uuid, "before"),
+        }
         points.begin()
-        await rig.driver.create(given["payload"], lambda _step, _percent: None)
+        try:
+            await tasks[given["task"]]()
+        except DriverError:
+            os._exit(3)
         # An agent that is not killed leaves what it made.
         os._exit(0)
 
