@@ -13,6 +13,7 @@ from vetro.compute.allocation.expression import ExpressionError, compile_express
 from vetro.compute.allocation.patterns import PatternError
 from vetro.compute.allocation.patterns import compile_pattern as allocation_pattern
 from vetro.compute.allocation.record import iso_time, stamp_time
+from vetro.compute.values.records import is_reached
 from vetro.environments.headers import header_problem
 from vetro.muranopl.model import loading
 from vetro.muranopl.syntax.versions import version_spec
@@ -41,6 +42,7 @@ OUTSIDE: dict[str, Callable[[], object]] = {
     "compute.allocation.patterns.compile_pattern": lambda: allocation_pattern(LONG[:20_000]),
     "compute.allocation.record._iso_time": lambda: iso_time(LONG),
     "compute.allocation.record._stamp_time": lambda: stamp_time(LONG),
+    "compute.values.records._is_reached": lambda: is_reached(LONG),
     "environments.headers._names_class": lambda: header_problem({"id": "1", "type": LONG}),
     "muranopl.model.loading._short_parts": lambda: loading.type_parts(LONG),
     "muranopl.syntax.versions._short_spec": lambda: version_spec(f"{' ' * 300_000}1.0"),

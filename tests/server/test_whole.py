@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser import somebody
 from tests.server.conftest import IMAGE, Installation
+from tests.server.copied_credential import is_refused_elsewhere
 from tests.waiting import until
 
 pytestmark = [pytest.mark.root, pytest.mark.e2e]
@@ -86,6 +87,15 @@ def test_a_page_is_deployed_in_a_browser(vetro: Installation) -> None:
     assert vetro.status("by-hand") == "ready"
     vetro.run("env", "destroy", "--yes", "by-hand")
     until(lambda: not vetro.leftovers(), f"everything is gone: {vetro.leftovers()}")
+
+
+def test_a_copied_credential_is_refused(vetro: Installation) -> None:
+    """A machine that has another one's credential gets none of its plans, at the service's own door."""
+    vetro.run("env", "create", "copied")
+    vetro.run("env", "add", "copied", "HelloScript", "--name", "s", "--set", "script=true")
+    vetro.run("env", "deploy", "copied")
+    is_refused_elsewhere(vetro, "copied")
+    vetro.run("env", "destroy", "--yes", "copied")
 
 
 def test_a_script_that_fails_says_code_and_stderr(vetro: Installation) -> None:

@@ -32,6 +32,7 @@ from vetro.compute.settings import ComputeSettings
 from vetro.compute.values.metrics import read_stored
 from vetro.compute.values.project_use import quotas_of
 from vetro.compute.values.records import Record
+from vetro.compute.vms.guest_addresses import GuestMachines
 from vetro.compute.vms.image_copies import ImageCopies
 from vetro.compute.vms.image_store import ImageStore
 from vetro.compute.vms.lifecycle import Machines
@@ -62,6 +63,7 @@ class ComputeService:
         self.instance = settings.instance or f"{socket.gethostname()}/{secrets.token_hex(4)}"
         self.started = database.clock.now()
         self.log_level = "info"
+        self.guests = GuestMachines(database, settings.node_key)
         self.heartbeats = Heartbeats(database, self.instance)
         self.metadata = Metadata(database, settings.metadata)
         self.servers = ServerStore(

@@ -332,6 +332,7 @@ ports = Table(
     # Two ports never get one address, even from concurrent services.
     UniqueConstraint("subnet_uuid", "ip"),
     Index("compute_ports_device", "device_uuid"),
+    Index("compute_ports_ip", "ip"),
 )
 
 floating_ips = Table(

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         UnsupportedMediaType,
     )
     from vetro.http.guarded_server import serve_application
+    from vetro.http.headers import Headers, header
     from vetro.http.logs import configure_logging, write_out_logs
     from vetro.http.metrics import (
         DECLARED,
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
         show_counts,
         stored_gauge,
     )
-    from vetro.http.origins import Cors
+    from vetro.http.origins import Cors, peer_address
     from vetro.http.pages import PageRequest, paginate
     from vetro.http.policy import MEMBER_API, Policy, PolicyError, denied
     from vetro.http.principal import Authenticator, Principal

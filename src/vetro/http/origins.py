@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -27,6 +27,8 @@ CORS_ALLOWED = (
 CORS_EXPOSED = (*CORS_HEADERS, "ETag", "Content-Disposition", "Retry-After")
 CORS_METHODS = "GET, PUT, POST, DELETE, PATCH"
 PREFLIGHT_SECONDS = 600
+# In the scope of a request through a proxy: the proxy itself.
+_PEER_KEY = "vetro.peer"
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,17 @@ def behind_proxy(scope: dict[str, Any]) -> dict[str, Any]:
             (b"host", host.encode("latin-1")),
         ]
     if address:
+        changed[_PEER_KEY] = scope.get("client")
         changed["client"] = (address.removeprefix("[").split("]")[0], 0)
     if prefix.startswith("/"):
         changed[PREFIX_KEY] = prefix
     return changed
+
+
+def peer_address(scope: Mapping[str, Any]) -> str:
+    """The address at the other end of the connection, whatever a header says; '' for a local socket."""
+    peer = scope.get(_PEER_KEY) or scope.get("client")
+    return str(peer[0]) if peer else ""
 
 
 def _forwarded(value: str) -> dict[str, str]:

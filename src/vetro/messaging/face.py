@@ -6,7 +6,7 @@ import asyncio
 import base64
 import functools
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +23,7 @@ from vetro.http import (
     BadRequest,
     Conflict,
     Face,
+    Forbidden,
     PayloadTooLarge,
     Reply,
     RequestBudget,
@@ -31,6 +32,7 @@ from vetro.http import (
     Unauthorized,
     known_content,
     make_face,
+    peer_address,
     read_body,
 )
 from vetro.http import endpoint as http
@@ -40,6 +42,7 @@ from vetro.ipv6_door import plain_door
 from vetro.json_texts import NotJson, decode_json
 from vetro.messaging.credentials import Guest
 from vetro.messaging.errors import MalformedSignal, MessageTooLarge, TooManySignals
+from vetro.messaging.machines import Homes, Machines, Origin
 from vetro.messaging.mailboxes import Mailboxes
 from vetro.messaging.results import MalformedResult
 from vetro.messaging.signals import SIGNAL_LIMIT
@@ -63,6 +66,8 @@ SECURITY = Security(
 _log = structlog.get_logger(__name__)
 
 RESULT_LIMIT_HEADER = "X-Result-Limit"
+#: How long a machine that was found at home is not asked about again.
+_ADMITTED_SECONDS = 60.0
 
 
 class _Alive(msgspec.Struct):
@@ -85,8 +90,18 @@ SignedCall = http.Call["GuestDoor"]
 class GuestDoor:
     """The face's state: open polls, request budgets, contacts that are not stored yet."""
 
-    def __init__(self, mailboxes: Mailboxes, archive: Callable[[], bytes], door: str) -> None:
+    def __init__(
+        self,
+        mailboxes: Mailboxes,
+        archive: Callable[[], bytes],
+        door: str,
+        machines: Machines | None,
+    ) -> None:
         self.mailboxes = mailboxes
+        self._machines = machines
+        self._homes = None if machines is None else Homes(mailboxes.db, machines)
+        self._admitted: dict[tuple[str, Origin], float] = {}
+        """Until when a guest need not be asked about again, in monotonic seconds."""
         self.door = door
         #: The guest agent; its sources do not change while the service runs.
         self.archive = functools.cache(archive)
@@ -135,6 +150,21 @@ class GuestDoor:
                 headers={"WWW-Authenticate": 'Bearer realm="agents"'},
             )
         self.spend(guest.queue)
+        origin = self._origin(cast("Mapping[str, Any]", request.scope))
+        if not await self._is_at_home(guest, origin):
+            _log.warning(
+                "credential_of_another_machine",
+                mailbox=guest.queue,
+                address=origin.address,
+                node=origin.node,
+                advice="A copy of the machine's disk, or of its agent's configuration, is in use there."
+                " Whoever has it could take the machine's plans: make the machine anew.",
+            )
+            raise Forbidden(
+                f"The mailbox {guest.queue} belongs to another machine than the one at"
+                f" {origin.address}: this credential is a copy. A machine gets a credential of its own"
+                " when it is deployed"
+            )
         await self._note_contact(guest.queue, plain_door(request.headers.get("host", "")))
         return guest
 
@@ -147,12 +177,29 @@ class GuestDoor:
                 headers={"Retry-After": str(math.ceil(wait))},
             )
 
-    async def _admit(self, token: str) -> Guest | None:
+    async def _admit(self, token: str, scope: Mapping[str, Any]) -> Guest | None:
         """The guest that begins to wait; ``None``: the handler refuses it."""
         guest = await self.mailboxes.credentials.check(token)
-        if guest is not None:
-            await self._note_contact(guest.queue)
+        if guest is None or not await self._is_at_home(guest, self._origin(scope)):
+            return None
+        await self._note_contact(guest.queue)
         return guest
+
+    def _origin(self, scope: Mapping[str, Any]) -> Origin:
+        """Where a request comes from: what a node's relay says, else the other end of the connection."""
+        relayed = None if self._machines is None else self._machines.relayed(scope["headers"])
+        return Origin(peer_address(scope)) if relayed is None else Origin(*relayed)
+
+    async def _is_at_home(self, guest: Guest, origin: Origin) -> bool:
+        if self._homes is None:
+            return True
+        now = self.mailboxes.db.clock.monotonic()
+        if self._admitted.get((guest.queue, origin), 0.0) > now:
+            return True
+        if not await self._homes.admits(guest.queue, origin):
+            return False
+        self._admitted[guest.queue, origin] = now + _ADMITTED_SECONDS
+        return True
 
     async def _note_contact(self, queue: str, door: str = "") -> None:
         now = self.mailboxes.db.clock.now()
@@ -219,6 +266,7 @@ class GuestDoor:
             await asyncio.sleep(self.mailboxes.settings.prune_every)
             # After the sleep: a slow first pruning must not forget recent contacts.
             self._known.clear()
+            self._admitted.clear()
 
 
 async def next_plan(call: Call) -> Response[Any]:
@@ -318,12 +366,13 @@ _WAIT = Rule("seconds", lambda _name, _value: [], {"type": ["number", "null"]})
 
 ENDPOINTS = [
     Endpoint("next_plan", "GET", "/v1/plans", next_plan, query(_WAIT, "wait"), reply=PLAN,
-             errors=(429,)),
+             errors=(403, 429)),
     Endpoint("acknowledge", "POST", "/v1/plans/{message_id}/ack", acknowledge, status=204,
-             errors=(429,)),
+             errors=(403, 429)),
     Endpoint("send_result", "POST", "/v1/results", accept_result, status=202,
-             errors=(404, 413, 429, 507)),
-    Endpoint("say_alive", "POST", "/v1/alive", alive, status=204, errors=(413, 429)),
+             errors=(403, 404, 413, 429, 507)),
+    Endpoint("say_alive", "POST", "/v1/alive", alive, status=204,
+             errors=(403, 413, 429)),
 ]  # fmt: skip
 SIGNED_ENDPOINTS = [
     http.Endpoint[SignedCall](
@@ -337,6 +386,8 @@ OPEN_ENDPOINTS = [
 ]
 
 
-def make_agents_face(mailboxes: Mailboxes, archive: Callable[[], bytes], door: str) -> Face:
+def make_agents_face(
+    mailboxes: Mailboxes, archive: Callable[[], bytes], door: str, machines: Machines | None
+) -> Face:
     """The face at `/agents`; ``archive``: the guest agent; ``door``: where guests find it."""
-    return GuestDoor(mailboxes, archive, door).face
+    return GuestDoor(mailboxes, archive, door, machines).face

@@ -41,6 +41,7 @@ from vetro.storage import Database, LookAgain, Transaction, await_until, insert_
 
 if TYPE_CHECKING:
     from vetro.http import Face
+    from vetro.messaging.machines import Machines
 
 PLANS_CHANNEL = "mailbox/plans"
 
@@ -111,15 +112,20 @@ class Mailboxes:
         self.signals = Signals(db, self.credentials)
         self._results = Results(db, self.settings.sizes.result_limit)
 
-    def face(self, archive: Callable[[], bytes] = bytes, door: str = "") -> Face:
+    def face(
+        self,
+        archive: Callable[[], bytes] = bytes,
+        door: str = "",
+        machines: Machines | None = None,
+    ) -> Face:
         """The guests' HTTP face, at `/agents`. Create it once, in a running event loop.
 
         ``archive``: the guest agent that `GET /agents/v1/agent.pyz` gives, read at the first request;
-        ``door``: ``HOST:PORT`` where guests find the face.
+        ``door``: ``HOST:PORT`` where guests find the face; ``machines``: whose guests these are.
         """
         from vetro.messaging.face import make_agents_face  # an engine needs no HTTP server
 
-        return make_agents_face(self, archive, door)
+        return make_agents_face(self, archive, door, machines)
 
     async def read_stored(self, tx: Transaction) -> None:
         """Set the metrics of the stored mailboxes."""

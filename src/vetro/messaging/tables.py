@@ -47,6 +47,8 @@ mailboxes = Table(
     # A digest of the settings that the guest was made with or was told last, and where those lead.
     Column("told", String(64)),
     Column("told_door", String(255)),
+    # The uuid of the VM that reads it, when it is one of the compute service.
+    Column("machine", String(36)),
 )
 
 plans = Table(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 from urllib.parse import parse_qs
 
@@ -97,7 +97,7 @@ class PollGate:
         self,
         inner: Any,
         room: WaitingRoom,
-        admit: Callable[[str], Awaitable[Guest | None]],
+        admit: Callable[[str, Mapping[str, Any]], Awaitable[Guest | None]],
         longest: float,
         default: float,
     ) -> None:
@@ -129,7 +129,7 @@ class PollGate:
         seconds = self._seconds(scope.get("query_string", b""))
         if scheme.lower() != "bearer" or seconds is None or seconds == 0:
             return None
-        guest = await self._admit(token.strip())
+        guest = await self._admit(token.strip(), scope)
         if guest is None:
             return None
         session = _header(headers, b"x-agent-session")[:64] or None

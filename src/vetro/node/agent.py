@@ -8,12 +8,14 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from vetro import __version__
+from vetro.compute.wire import relay_stamp
 from vetro.http import (
     COMPUTE_FAULTS,
     Admission,
@@ -143,7 +145,12 @@ class NodeAgent:
         tags = NicTags(settings.data_dir / "networking.json")
         admin_ip = settings.node.admin_ip or _admin_address(settings.node.listen_host)
         ports = settings.data_dir / "doors.json"
-        door = GuestDoor(settings.node.compute_url, _client_tls(settings))
+        key = settings.node.key
+        door = GuestDoor(
+            settings.node.compute_url,
+            _client_tls(settings),
+            partial(relay_stamp, key, self.server_uuid) if key else None,
+        )
         if settings.relay_guests:
             door.former = former_ports(ports, door.port, inhabited=bool(list(store)))
         network = (

@@ -100,7 +100,7 @@ async def _serve(settings: Settings, listener: socket.socket, limits: Connection
         service = compute_service(settings, database)
         faces = [
             compute_face(settings, service, tokens, prefix=""),
-            mailboxes.face(guest.archive_bytes),
+            mailboxes.face(guest.archive_bytes, machines=service.guests),
         ]
         said = f"The compute service listens on {url_at(settings.compute.host, port_of(listener))}"
         purposes = ("images", "volume-backups")

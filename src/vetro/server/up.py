@@ -457,7 +457,7 @@ class _Up:
             if known.keystone is not None:
                 faces = [one for one in faces if one.name != "identity"]
             door = urlsplit(self.engine.mailbox_url).netloc
-            agents = mailboxes.face(guest.archive_bytes, door)
+            agents = mailboxes.face(guest.archive_bytes, door, service.guests)
             self._readings = stored_readings(
                 database,
                 [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from vetro.compute.wire import RELAY_HEADER, genuine_relay, node_key, relay_stamp
 from vetro.node.network.mailbox_proxy import GuestDoor, former_ports
+
+SERVER = "11111111-2222-4333-8444-555555555555"
 
 
 @dataclass
@@ -99,6 +103,28 @@ async def test_a_mailbox_is_reached_with_headers_and_body(
     assert "Authorization: Bearer t\r\n" in head
     assert "keep-alive" not in head
     assert head.endswith("Connection: close\r\n\r\n")
+
+
+async def test_the_service_is_told_which_guest_asks(upstream: Upstream) -> None:
+    """In a header with the node's signature; what the guest says there is not forwarded."""
+    key = node_key("master", SERVER)
+    relay = GuestDoor(upstream.url, stamp=functools.partial(relay_stamp, key, SERVER))
+    await relay.open("127.0.0.1", port=0)
+    upstream.more.set()
+    forged = relay_stamp("no key", SERVER, "10.0.0.7")
+    head = f"GET /agents/v1/plans HTTP/1.1\r\nHost: x\r\nX-Vetro-Relay: {forged}\r\n\r\n"
+    await ask(relay, head.encode())
+    await relay.close()
+    said = [line for line in upstream.heads[0].splitlines() if "relay" in line.lower()]
+    [(name, stamp)] = [tuple(line.split(": ", 1)) for line in said]
+    assert name == RELAY_HEADER
+    assert genuine_relay("master", stamp) == ("127.0.0.1", SERVER)
+    assert genuine_relay("another master", stamp) is None
+    assert genuine_relay("master", forged) is None
+    assert genuine_relay("master", stamp.replace("127.0.0.1", "127.0.0.2")) is None
+    assert genuine_relay("", stamp) is None
+    # The installation's own key stands for each node's.
+    assert genuine_relay("master", relay_stamp("master", SERVER, "::1")) == ("::1", SERVER)
 
 
 async def test_an_answer_comes_while_it_is_made(door: GuestDoor, upstream: Upstream) -> None:

@@ -217,9 +217,14 @@ def tunnel_address(sysinfo: Record) -> str:
     return "" if pull else str(sysinfo.get("Admin IP") or "")
 
 
-@lru_cache(maxsize=16384)
 def is_reached(address: str) -> bool:
     """Whether other machines reach an address: IPv4, and not each machine's own."""
+    # A node says it: only what may be an address is kept.
+    return len(address) <= len("255.255.255.255") and _is_reached(address)
+
+
+@lru_cache(maxsize=16384)
+def _is_reached(address: str) -> bool:
     try:
         return not ipaddress.IPv4Address(address).is_loopback
     except ValueError:

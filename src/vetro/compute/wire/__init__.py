@@ -13,12 +13,15 @@ from vetro.compute.wire.agents import (
     HEARTBEAT_LIFETIME_SECONDS,
     IDEMPOTENCY_HEADER,
     RECONCILE_SECONDS,
+    RELAY_HEADER,
     REQUEST_ID_HEADER,
     SERVER_HEADER,
     Fence,
     PulledResult,
     PulledTask,
+    genuine_relay,
     node_key,
+    relay_stamp,
     server_of_key,
 )
 from vetro.compute.wire.images import (

@@ -33,6 +33,8 @@ RECONCILE_SECONDS = 5.0
 SERVER_HEADER = "x-server-uuid"
 #: An operator's call that is limited to one project's objects (and shared ones).
 ACTING_HEADER = "x-acting-project"
+#: A node's relay says which guest asks: ``<server uuid> <address> <hex digest>`` (`relay_stamp`).
+RELAY_HEADER = "x-vetro-relay"
 REQUEST_ID_HEADER = "x-request-id"
 #: A task sent again under the same key gets the first run's result.
 IDEMPOTENCY_HEADER = "idempotency-key"
@@ -55,6 +57,25 @@ def server_of_key(key: str) -> str | None:
     """The server a key of this form is for (not: that it is genuine); ``None`` for other keys."""
     parts = key.split(".")
     return parts[1] if len(parts) == 3 and parts[0] == KEY_PREFIX else None
+
+
+def relay_stamp(key: str, server_uuid: str, address: str) -> str:
+    """What a relay says of a guest, signed with its node's key: its own one, or the installation's."""
+    uuid = server_uuid.lower()
+    own = key if server_of_key(key) is not None else node_key(key, uuid)
+    said = f"{uuid} {address}"
+    digest = hmac.new(own.encode(), f"vetro relay\n{said}".encode(), hashlib.sha256)
+    return f"{said} {digest.hexdigest()}"
+
+
+def genuine_relay(master: str, stamp: str) -> tuple[str, str] | None:
+    """The guest's address and the server in a `relay_stamp`; ``None``: its node's key did not make it."""
+    parts = stamp.split(" ")
+    if len(parts) != 3 or not master:
+        return None
+    server, address, _ = parts
+    expected = relay_stamp(node_key(master, server), server, address)
+    return (address, server) if hmac.compare_digest(expected.encode(), stamp.encode()) else None
 
 
 class Fence(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
 import structlog
 
+from vetro.compute.wire import RELAY_HEADER
 from vetro.ipv6_door import embedded
 from vetro.node.files import read_json, write_json
 
@@ -33,7 +34,8 @@ _CHUNK = 65536
 #: The number of guests that may wait for work at the same time.
 _CONNECTIONS = 1024
 _PREFIX = "/agents/"
-_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"upgrade")
+#: What a guest says of these is not forwarded.
+_HOP = (b"connection", b"keep-alive", b"proxy-connection", b"upgrade", RELAY_HEADER.encode())
 
 
 def former_ports(file: Path, port: int, *, inhabited: bool) -> list[int]:
@@ -52,11 +54,18 @@ def former_ports(file: Path, port: int, *, inhabited: bool) -> list[int]:
 class GuestDoor:
     """Relays to the service at ``service_url``. Listens on one address: ``open`` changes it."""
 
-    def __init__(self, service_url: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        service_url: str,
+        tls: ssl.SSLContext | None = None,
+        stamp: Callable[[str], str] | None = None,
+    ) -> None:
+        """``stamp``: what the service is told of a guest's address (`vetro.compute.wire.relay_stamp`)."""
         parts = urlsplit(service_url)
         self._host = parts.hostname or "127.0.0.1"
         https = parts.scheme == "https"
         self._context = (tls or ssl.create_default_context()) if https else None
+        self._stamp = stamp
         self.port = parts.port or (443 if https else 80)
         self.address = ""
         self.former: Sequence[int] = ()
@@ -128,7 +137,9 @@ class GuestDoor:
                 return
             async with asyncio.timeout(_HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-            forwarded = _forwarded(head)
+            address = str(writer.get_extra_info("peername")[0])
+            stamp = "" if self._stamp is None else self._stamp(address)
+            forwarded = _forwarded(head, stamp)
             if forwarded is None:
                 await _refuse(writer, 404, "Not Found")
                 return
@@ -156,8 +167,8 @@ class GuestDoor:
             await writer.wait_closed()
         finally:
             upload.cancel()
-            await asyncio.gather(upload, return_exceptions=True)
             back.transport.abort()
+            await asyncio.gather(upload, return_exceptions=True)
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
@@ -166,8 +177,8 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
         await target.drain()
 
 
-def _forwarded(head: bytes) -> bytes | None:
-    """A request's head as it is forwarded; ``None`` if it is not for the mailboxes.
+def _forwarded(head: bytes, stamp: str) -> bytes | None:
+    """A request's head as it is forwarded, with the relay's stamp; ``None``: not for the mailboxes.
 
     One request per connection: following data is never parsed as another request.
     """
@@ -183,7 +194,8 @@ def _forwarded(head: bytes) -> bytes | None:
     ):
         return None
     kept = [line for line in lines[1:] if line.partition(b":")[0].strip().lower() not in _HOP]
-    return b"\r\n".join([lines[0], *kept, b"Connection: close", b"", b""])
+    own = [f"{RELAY_HEADER}: {stamp}".encode()] if stamp else []
+    return b"\r\n".join([lines[0], *kept, *own, b"Connection: close", b"", b""])
 
 
 async def _refuse(writer: asyncio.StreamWriter, status: int, reason: str) -> None:
