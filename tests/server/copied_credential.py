@@ -14,7 +14,7 @@ file = configparser.ConfigParser(interpolation=None)
 file.read("/etc/murano/agent.conf")
 own = file["mailbox"]
 for name, token in (("own", own["token"]), ("other", sys.argv[1])):
-    url = own["url"].rstrip("/") + "/v1/alive"
+    url = own["url"].rstrip("/") + "/agents/v1/alive"
     asked = urllib.request.Request(url, b"{}", {"Authorization": "Bearer " + token})
     try:
         status, text = urllib.request.urlopen(asked).status, ""

@@ -77,7 +77,8 @@ def main(arguments: "list[str] | None" = None) -> int:
 
             bootstrap.apply(options.bootstrap, options.root)
             if not any(os.path.exists(path) for path in [*options.files, *options.directories]):
-                _stay_ended(options.files)
+                log.info("There is no agent configuration (%s)" % ", ".join(options.files))
+                _stay_ended()
         return _run_agent(options)
     except ConfigurationError as error:
         log.error(str(error))
@@ -86,15 +87,12 @@ def main(arguments: "list[str] | None" = None) -> int:
         return 2
 
 
-def _stay_ended(files: "list[str]") -> None:
+def _stay_ended() -> None:
     """Become a program that waits: an init starts again what ends, and nothing would have changed.
 
     A machine that a person made has user data of its own, or a key, and no engine that sends it plans.
     """
-    log.info(
-        "There is no agent configuration (%s): no plans are taken until the next start"
-        % ", ".join(files)
-    )
+    log.info("No plans are taken until the next start")
     os.execvp("sleep", ["sleep", _LONG])  # noqa: S606 nothing of a shell is meant
 
 
@@ -105,7 +103,14 @@ def _run_agent(options: _Options) -> int:
 
     if not options.files and not options.directories:
         options.directories.append(options.root + "/etc/murano")
-    settings = config.load(options.files, options.directories, options.root)
+    try:
+        settings = config.load(options.files, options.directories, options.root)
+    except ConfigurationError as error:
+        if not options.bootstrap:
+            raise
+        log.error(str(error))
+        _stay_ended()
+        raise
     if options.dynamic_result_queue:
         settings.dynamic_result_queue = True
     log.keep(settings.log_limit)
