@@ -22,6 +22,7 @@ from vetro.compute.work.jobs import JobFailure, JobRun
 from vetro.compute.work.node_tasks import PULLED, About
 from vetro.storage import ManualClock
 
+THIRD = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a003"
 STRANGE = "5f0f3a7e-5a1b-4d8a-9a55-93a0b5c0a0ff"
 DISK = (
     "kvm_zvol_used_bytes", "kvm_zvol_volsize_bytes", "kvm_quota_bytes", "kvm_quota_used_bytes",
@@ -49,23 +50,40 @@ class Site:
 
     async def open(self) -> Site:
         for number, server in enumerate((NODE, OTHER), 1):
-            await self.world.server(
-                server,
-                **{"Admin IP": f"192.0.2.{number}", "VM Brands": ["lx", "kvm"], "VM Capable": True},
-            )
-            await self.world.ok("POST", f"/servers/{server}/events/heartbeat", {})
-            await self.world.ok(
-                "POST",
-                f"/servers/{server}/events/status",
-                {
-                    "vms": {}, "timestamp": "2026-01-01T00:00:00.000Z",
-                    "meminfo": {"total_bytes": 8 << 30, "availrmem_bytes": 8 << 30,
-                                "arcsize_bytes": 0},
-                    "zpoolStatus": {"zones": {"bytes_available": 100 << 30, "bytes_used": 0}},
-                    "diskinfo": {**dict.fromkeys(DISK, 0), "pool_size_bytes": 100 << 30},
-                },
-            )  # fmt: skip
+            await self.add(server, f"192.0.2.{number}")
         return self
+
+    async def add(self, server: str, address: str, **sysinfo: Any) -> None:
+        """A server with room, at an address; one that is there gets what is new."""
+        await self.world.server(
+            server,
+            **{"Admin IP": address, "VM Brands": ["lx", "kvm"], "VM Capable": True, **sysinfo},
+        )
+        await self.world.ok("POST", f"/servers/{server}/events/heartbeat", {})
+        await self.world.ok(
+            "POST",
+            f"/servers/{server}/events/status",
+            {
+                "vms": {}, "timestamp": "2026-01-01T00:00:00.000Z",
+                "meminfo": {"total_bytes": 8 << 30, "availrmem_bytes": 8 << 30,
+                            "arcsize_bytes": 0},
+                "zpoolStatus": {"zones": {"bytes_available": 100 << 30, "bytes_used": 0}},
+                "diskinfo": {**dict.fromkeys(DISK, 0), "pool_size_bytes": 100 << 30},
+            },
+        )  # fmt: skip
+
+    async def network(self, number: int = 7, **more: Any) -> str:
+        """A network with a subnet."""
+        made = await self.world.ok("POST", "/networks", {"name": f"n{number}", **more})
+        body = {"network_uuid": made["uuid"], "cidr": f"10.{number}.0.0/24"}
+        await self.world.ok("POST", "/subnets", body)
+        return str(made["uuid"])
+
+    async def vm_in(self, network: str, server: str = NODE, **payload: Any) -> str:
+        """A VM with a port in a network."""
+        port = await self.world.ok("POST", "/ports", {"network_uuid": network})
+        vm: str = await self.world.vm(server, ports=[port["uuid"]], **payload)
+        return vm
 
     def deletes_volume(self, call: TaskCall) -> Any:
         """An agent that deletes a volume."""
@@ -288,6 +306,70 @@ async def test_without_room_elsewhere_nothing_is_lost(site: Site) -> None:
     await site.world.ok("POST", f"/servers/{OTHER}", {"reserved": True})
     assert f"{OTHER}: Server is reserved" in error_of(await site.evacuate())
     assert await site.home(vm) == (NODE, "running")
+
+
+async def test_a_vm_goes_where_its_network_can_be_or_is_named(any_site: Site) -> None:
+    """Not to a server that those of its network do not reach; the other VMs do not wait for it."""
+    site = any_site
+    net = await site.network()
+    inside = [await site.vm_in(net) for _ in range(3)]
+    await site.vm_in(net, OTHER)
+    free = await site.world.vm()
+    await site.add(THIRD, "127.0.0.1")
+    await site.world.ok("POST", f"/servers/{OTHER}", {"reserved": True})
+    await site.die()
+    said = error_of(await site.evacuate())
+    assert said.startswith("3 VMs were not created again")
+    for vm in inside:
+        assert f"VM {vm}: " in said
+        assert await site.home(vm) == (NODE, "running")
+    assert f"{OTHER}: Server is reserved" in said
+    assert f"{THIRD}: Server cannot share subnet" in said
+    assert await site.home(free) == (THIRD, "running")
+    await site.world.ok("POST", f"/servers/{OTHER}", {"reserved": False})
+    assert (await site.evacuate())["execution"] == "succeeded"
+    assert {await site.home(vm) for vm in inside} == {(OTHER, "running")}
+
+
+@pytest.mark.parametrize("lonely", [NODE, OTHER, THIRD])
+async def test_a_lost_server_keeps_nobody_in_its_networks(any_site: Site, lonely: str) -> None:
+    """What it had of a network is made elsewhere, together; new VMs do not wait for it either."""
+    site = any_site
+    for number, server in enumerate((NODE, OTHER, THIRD), 1):
+        await site.add(server, "127.0.0.1" if server == lonely else f"192.0.2.{number}")
+    net = await site.network()
+    inside = [await site.vm_in(net) for _ in range(3)]
+    async with site.world.database.transaction() as tx:
+        await tx.execute(update(vms).where(vms.c.uuid == inside[0]).values(payload=None))
+    await site.die()
+    assert "1 VMs were not created again" in error_of(await site.evacuate())
+    homes = {(await site.home(vm))[0] for vm in inside[1:]}
+    assert homes <= {OTHER, THIRD}
+    assert lonely not in homes or homes == {lonely}
+    if lonely == NODE:
+        # The one that stays is no neighbour, and a VM that is made next joins the others.
+        await site.vm_in(net, OTHER)
+
+
+@pytest.mark.parametrize("how", ["evacuated", "moved"])
+async def test_a_vm_goes_only_where_its_networks_wire_is(site: Site, how: str) -> None:
+    """A network of the machines' own wire: the server has a NIC with its tag."""
+    wire = {"eth1": {"MAC Address": "02:00:00:00:01:03", "Link Status": "up", "NIC Names": ["lab"]}}
+    await site.add(THIRD, "192.0.2.3", **{"Network Interfaces": wire})
+    net = await site.network(uplink={"nic_tag": "lab", "vlan_id": 7})
+    inside = [await site.vm_in(net) for _ in range(3)]
+    if how == "evacuated":
+        await site.die()
+        assert (await site.evacuate())["execution"] == "succeeded"
+        assert {await site.home(vm) for vm in inside} == {(THIRD, "running")}
+        await site.die(THIRD)
+        said = error_of(await site.evacuate(THIRD))
+    else:
+        await site.world.ok("POST", f"/servers/{THIRD}", {"reserved": True})
+        made = await site.world.ok("POST", f"/servers/{NODE}/vms/{inside[0]}/move", {})
+        said = error_of(await site.world.job(made["job_uuid"]))
+    assert f"{OTHER}: " in said
+    assert "lab" in said
 
 
 async def test_a_server_that_comes_back_is_cleaned_up(any_site: Site) -> None:

@@ -137,7 +137,9 @@ async def show_capacity(call: Call) -> Record:
 
 #: Their bodies are read as allocation.md says, not as those of other calls.
 ENDPOINTS = [
-    Endpoint("SelectServer", "POST", "/allocate", allocate, upload=True, reply=STEPS),
+    Endpoint(
+        "SelectServer", "POST", "/allocate", allocate, upload=True, reply=STEPS, errors=(422,)
+    ),
     Endpoint("ServerCapacity", "POST", "/capacity", capacity, upload=True, reply=CAPACITY),
     Endpoint("ServerCapacityByGet", "GET", "/capacity", show_capacity, upload=True, reply=CAPACITY),
 ]

@@ -22,6 +22,7 @@ from vetro.compute.tables import fabric_numbers, moves, ports, servers, spans_to
 from vetro.compute.values.counters import next_number
 from vetro.compute.values.faults import conflict
 from vetro.compute.values.records import Record, is_reached, mapping, tunnel_address
+from vetro.compute.values.silence import is_given_up
 from vetro.storage import Transaction
 
 LARGEST_VNI = 2**24 - 1
@@ -73,14 +74,19 @@ async def spans(tx: Transaction, subnets: Collection[str]) -> dict[str, Span]:
     )
     bound += list(await tx.execute(query))
     known = await tx.execute(
-        select(servers.c.uuid, servers.c.sysinfo).where(
+        select(servers.c.uuid, servers.c.sysinfo, servers.c.status, servers.c.extra).where(
             servers.c.uuid.in_({row.server_uuid for row in bound})
         )
     )
-    address = {row.uuid: tunnel_address(mapping(row.sysinfo)) for row in known}
+    # A server that was given up is nobody's neighbour: what it had is made elsewhere, or is gone.
+    address = {
+        row.uuid: tunnel_address(mapping(row.sysinfo)) for row in known if not is_given_up(row)
+    }
     for row in bound:
+        if row.server_uuid not in address:
+            continue
         span = found[row.subnet_uuid]
-        span.addresses[row.server_uuid] = address.get(row.server_uuid, "")
+        span.addresses[row.server_uuid] = address[row.server_uuid]
         for group in cast("list[str]", row.security_groups):
             span.members[group].add((row.server_uuid, row.ip))
     return found

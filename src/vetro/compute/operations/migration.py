@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid as uuids
-from collections.abc import Sequence
 from typing import cast
 
 from sqlalchemy import delete, insert, select, update
@@ -148,36 +147,26 @@ async def choose(run: Run) -> Json:
     if row is None or row.server_uuid != run.server_uuid:
         raise JobFailure(f"VM {uuid} is not on server {run.server_uuid} any more")
     wanted = run.params.get("target_server_uuid")
-    async with service.database.read() as tx:
-        found = await tx.execute(select(ports.c.uuid).where(ports.c.device_uuid == uuid))
-        held = [one.uuid for one in found]
     target = await hold_room(
-        service,
-        row,
-        mapping(run.state["vm"]).get("image_uuid"),
-        str(wanted) if wanted else None,
-        ports=held,
+        service, row, mapping(run.state["vm"]).get("image_uuid"), str(wanted) if wanted else None
     )
     run.state["target"] = target
     return f"server {target}"
 
 
 async def hold_room(
-    service: ServiceParts,
-    row: StoredRow,
-    image_uuid: Json,
-    wanted: str | None = None,
-    *,
-    ports: Sequence[str] = (),
+    service: ServiceParts, row: StoredRow, image_uuid: Json, wanted: str | None = None
 ) -> str:
     """Hold room for a VM that leaves its server, under `room_of` its uuid; the chosen server.
 
-    ``wanted``: the only server to consider. ``ports``: the VM's, while it is in networks where it was.
+    Where the networks of its ports can be: as for a new VM. ``wanted``: the only server to consider.
     Errors: ``JobFailure`` with the allocator's reasons.
     """
     async with service.database.read() as tx:
         others = await tx.execute(select(servers.c.uuid).where(servers.c.uuid != row.server_uuid))
         candidates = [one.uuid for one in others]
+        mine = await tx.execute(select(ports.c.uuid).where(ports.c.device_uuid == row.uuid))
+        held = [one.uuid for one in mine]
     request: Record = {
         "vm": {
             "vm_uuid": room_of(row.uuid),
@@ -188,13 +177,13 @@ async def hold_room(
             "cpu_cap": row.cpu_cap or None,
         },
         "image": {"uuid": image_uuid},
-        "nic_tags": [],
+        "nic_tags": await service.networks.fabric.nic_tags(held),
         "servers": [wanted] if wanted else candidates,
         "reserve_seconds": COPY_SECONDS,
     }
     request["vm"] = {name: one for name, one in request["vm"].items() if one is not None}
     try:
-        placed = await service.placement.allocate(request, ports=ports, counted=False)
+        placed = await service.placement.allocate(request, ports=held, counted=False)
     except Fault as fault:
         raise JobFailure(f"{fault.message}: {fault.extra.get('errors')}") from fault
     if placed.server is None:

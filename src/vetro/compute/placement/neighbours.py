@@ -2,7 +2,8 @@
 
 A network that Vetro makes lies in tunnels between the servers with VMs in it, so each of them must be
 reached by the others. Where one is not, all VMs of the network are on one server: on the first one's.
-A network of the machines' own wire connects any servers.
+A network of the machines' own wire connects any servers. A server that was given up is in no network any
+more: its VMs are to be made elsewhere.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import cast
 
 from sqlalchemy import select
 
-from vetro.compute.tables import networks, ports, vms
+from vetro.compute.tables import networks, ports, servers, vms
 from vetro.compute.values.records import Record, mapping
+from vetro.compute.values.silence import is_given_up
 from vetro.storage import Transaction
 
 Homes = dict[str, set[str]]
@@ -34,7 +36,7 @@ async def subnets_of(tx: Transaction, port_uuids: Collection[str]) -> list[str]:
 
 
 async def homes_of(tx: Transaction, subnets: Collection[str]) -> Homes:
-    """Where subnets are now."""
+    """Where subnets are now; not on servers that were given up."""
     found: Homes = {subnet: set() for subnet in subnets}
     if not found:
         return found
@@ -50,7 +52,17 @@ async def homes_of(tx: Transaction, subnets: Collection[str]) -> Homes:
         for subnet in wanted_by(mapping(row.vm)):
             if subnet in found:
                 found[subnet].add(row.server_uuid)
-    return found
+    gone = await _given_up(tx, set[str]().union(*found.values()))
+    return {subnet: there - gone for subnet, there in found.items()}
+
+
+async def _given_up(tx: Transaction, uuids: Collection[str]) -> set[str]:
+    """Those of the servers that were given up."""
+    if not uuids:
+        return set()
+    query = select(servers.c.uuid, servers.c.status, servers.c.extra)
+    known = {row.uuid: row for row in await tx.execute(query.where(servers.c.uuid.in_(uuids)))}
+    return {uuid for uuid in uuids if is_given_up(known.get(uuid))}
 
 
 def wanted_by(body: Record) -> list[str]:

@@ -17,11 +17,12 @@ from vetro.compute.placement.choosing import (
     PlacementSettings,
     checked,
 )
+from vetro.compute.placement.disk_sizes import refuse_small_disks
 from vetro.compute.placement.index import PlacementIndex, ServerViews
 from vetro.compute.placement.neighbours import SUBNETS, homes_of, subnets_of
 from vetro.compute.placement.reserving import Reservations
 from vetro.compute.values.faults import conflict, invalid_parameters
-from vetro.compute.values.records import Record
+from vetro.compute.values.records import Record, mapping
 from vetro.http import Fault
 from vetro.quotas import Quotas
 from vetro.storage import Database, Transaction
@@ -76,13 +77,17 @@ class Placement:
         long. Asked again for a VM that has its place, the answer is that place. ``near``: servers
         to choose from if one of them has room, ``only``: servers to choose from alone. ``ports``: the
         VM's, whose networks leave servers out that cannot be in them. ``counted``
-        false: the room is for a VM that its project's quotas count already. Errors: 403 for a quota,
-        500 InvalidParameters.
+        false: the room is for a VM that its project's quotas count already: it has its disks. Errors:
+        403 for a quota, 422 for a disk smaller than its image's, 500 InvalidParameters.
         """
         subnets: list[str] = []
         if ports:
             async with self.database.read() as tx:
                 subnets = await subnets_of(tx, ports)
+        if counted:
+            async with self.database.read() as tx:
+                image = mapping(body.get("image")).get("uuid")
+                await refuse_small_disks(tx, cast("Record", body["vm"]), image)
         body = {
             **body,
             SUBNETS: subnets,

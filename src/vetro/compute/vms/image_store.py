@@ -13,10 +13,13 @@ from msgspec import UNSET
 from sqlalchemy import delete, insert, select, update
 
 from vetro.blobs import BLOB_SUFFIXES, BlobStore, digest_of
+from vetro.compute.placement.disk_sizes import IMAGE_SIZE
 from vetro.compute.tables import images, vms
 from vetro.compute.values.faults import conflict, invalid_parameters, not_allowed, not_found
-from vetro.compute.values.records import Record, api_time, struct_of
-from vetro.compute.wire import Image, ImageFile
+from vetro.compute.values.records import Record, api_time, struct_of, without
+from vetro.compute.vms.disk_files import disk_mib
+from vetro.compute.wire import HVM_BRANDS, Image, ImageFile
+from vetro.compute.wire.vms import brand_of
 from vetro.http import Fault
 from vetro.storage import Database, StoredRow
 
@@ -52,6 +55,7 @@ class ImageStore:
             published_at=api_time(row.created),
             files=[file] if row.state == "active" else [],
             tags=row.manifest.get("tags", UNSET),
+            image_size=row.manifest.get(IMAGE_SIZE, UNSET),
         )
         return {**row.manifest, **msgspec.to_builtins(image)}
 
@@ -144,23 +148,33 @@ class ImageStore:
             return [self.view(row) for row in await tx.execute(query)]
 
     async def add_file(self, uuid: str, file: Path, sha256: str | None) -> Record:
-        """Take a file (moved into the store) as the image's. Errors: 404, 409 wrong checksum."""
+        """Take a file (moved into the store) as the image's; its record says how large the disk in it is.
+
+        Errors: 404, 409 wrong checksum.
+        """
         row = await self.get(uuid)
         digest = await asyncio.to_thread(digest_of, file)
         if sha256 and sha256 != digest:
             file.unlink()
             raise conflict(f"the file's SHA-256 is {digest}, not {sha256}: send it again")
         size = file.stat().st_size
+        hvm = brand_of(row.type) in HVM_BRANDS
+        mib = await asyncio.to_thread(disk_mib, file) if hvm else None
         try:
             await self.blobs.adopt(file, file_name(row.uuid), sha256=digest)
         finally:
             file.unlink(missing_ok=True)
         await self._keep_once(row.uuid, digest)
         async with self.database.transaction() as tx:
+            query = select(images.c.manifest).where(images.c.uuid == row.uuid).with_for_update()
+            known = (await tx.execute(query)).first()
+            manifest = without(known.manifest, IMAGE_SIZE) if known is not None else {}
+            if mib is not None:
+                manifest[IMAGE_SIZE] = mib
             await tx.execute(
                 update(images)
                 .where(images.c.uuid == row.uuid)
-                .values(state="active", size=size, sha256=digest)
+                .values(state="active", size=size, sha256=digest, manifest=manifest)
             )
         return self.view(await self.get(row.uuid))
 

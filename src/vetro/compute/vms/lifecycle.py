@@ -11,6 +11,7 @@ import structlog
 from sqlalchemy import insert, select, update
 
 from vetro.compute.networks.reconciler import NetworkReconciler
+from vetro.compute.placement.disk_sizes import refuse_small_disks, refuse_small_quota
 from vetro.compute.placement.placement import Placement
 from vetro.compute.servers.store import CHANNEL, STRAYS, Agent, ServerStore, change_extra
 from vetro.compute.tables import servers, tasks, vms
@@ -92,7 +93,7 @@ class Machines:
 
         For a VM that exists or is being created, returns the same answer and creates nothing; one that
         is missing on its server is created again.
-        Errors: 403 for a quota, 404 for a port, 409.
+        Errors: 403 for a quota, 404 for a port, 409, 422 for a disk smaller than its image's.
         """
         server_uuid = agent.server_uuid
         uuid = str(body.get("uuid") or uuids.uuid4()).lower()
@@ -119,6 +120,7 @@ class Machines:
                 about = replace(about, vm_uuid=uuid, fence=None)
                 await self.work.store(tx, id_, agent, "machine_load", {"uuid": uuid}, about)
             else:
+                await refuse_small_disks(tx, payload)
                 await self._keep(tx, server_uuid, uuid, payload, known)
                 peers = await self._holders.peers(tx, _image_of(payload), server_uuid)
                 params = {**payload, "imgapiPeers": peers} if peers else payload
@@ -231,13 +233,15 @@ class Machines:
     ) -> Record:
         """Start a task on a VM; returns it. A missing VM shows as the task's failure.
 
-        Errors: 403 for an update to more than the quota of the project, 409 to more than its server has.
+        Errors: 403 for an update to more than the quota of the project, 409 to more than its server has,
+        422 to less than its image's disk.
         """
         id_ = str(uuids.uuid4())
         resized = task == "machine_update" and bool(size_of(params))
         opened = self.placement.alone() if resized else self.database.transaction()
         async with opened as tx:
             if resized:
+                await refuse_small_quota(tx, uuid, params)
                 await hold_growth(self.quotas, self.placement, tx, agent.server_uuid, uuid, params)
             params = {**params, "uuid": uuid, "server_uuid": agent.server_uuid}
             await self.work.store(tx, id_, agent, task, params, replace(about, vm_uuid=uuid))

@@ -33,7 +33,8 @@ FORM_TAG = "murano_image_info"
 class Image(msgspec.Struct, kw_only=True):
     """An image. ``state`` is ``active`` when it has its file; ``owner``: a project.
 
-    ``tags`` are whatever the record was made with.
+    ``tags`` are whatever the record was made with. ``image_size``: MiB of the disk that a virtual machine's
+    image has, if its file says it.
     """
 
     uuid: str
@@ -50,6 +51,7 @@ class Image(msgspec.Struct, kw_only=True):
     files: list[ImageFile] = []
     nodes: ImageNodes | UnsetType = UNSET
     tags: Any = UNSET
+    image_size: int | UnsetType = UNSET
 
     @property
     def form_info(self) -> dict[str, str]:
