@@ -75,6 +75,7 @@ from vetro.compute.wire.vms import (
     NoAllocation,
     PlacedImage,
     PlacedVm,
+    SupposedVm,
     Task,
     TaskStarted,
     Ticket,
