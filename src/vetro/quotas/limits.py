@@ -166,3 +166,9 @@ class Gate:
         for name, number in asked.items():
             if name in limits:
                 used[name] += number
+
+    def give_back(self, project_id: str, held: Mapping[str, int]) -> None:
+        """Count no more what a project will have let go."""
+        used = self.used.get(project_id, {})
+        for name in used.keys() & held.keys():
+            used[name] -= held[name]

@@ -7,7 +7,7 @@ does, the server is treated as if it did: memory, CPU, disk, owners and locality
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from vetro.compute.allocation.defaults import Defaults
@@ -42,6 +42,30 @@ def open_tickets(tickets: Iterable[Ticket]) -> dict[str, tuple[Ticket, ...]]:
 def refuses(tickets: Sequence[Ticket]) -> bool:
     """Whether a ticket does not describe its VM: then the server cannot be evaluated."""
     return any(not truthy(ticket.get("extra")) for ticket in tickets)
+
+
+def relieved(record: Record, without: Collection[str]) -> Mapping[str, Any]:
+    """The server's record as it would be without some of its VMs.
+
+    How much of its quota a VM has written is not known here: it counts as all of it, as far as VMs of the
+    server have written as much together.
+    """
+    server = record.server
+    gone = [vm for uuid, vm in record.vms.items() if uuid in without]
+    quotas = GIB * sum(number(vm.get("quota")) for vm in gone if vm.get("brand") != "kvm")
+    disks = GIB * sum(number(vm.get("quota")) for vm in gone if vm.get("brand") == "kvm")
+    used = min(quotas, number(server.get("disk_zone_quota_used_bytes")))
+    less = {
+        "disk_zone_quota_bytes": quotas,
+        "disk_zone_quota_used_bytes": used,
+        "disk_kvm_zvol_volsize_bytes": disks,
+        "disk_pool_alloc_bytes": used + min(disks, number(server.get("disk_kvm_zvol_used_bytes"))),
+    }
+    left = {
+        name: max(0, number(server.get(name)) - amount) for name, amount in less.items() if amount
+    }
+    vms = {uuid: vm for uuid, vm in record.vms.items() if uuid not in without}
+    return {**server, **left, "vms": vms}
 
 
 def ticketed_record(

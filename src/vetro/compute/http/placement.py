@@ -13,7 +13,7 @@ from vetro.compute.allocation import check_types
 from vetro.compute.allocation.wording import UUID_ANY
 from vetro.compute.http.answers import CAPACITY, STEPS
 from vetro.compute.http.endpoint import Call, Endpoint
-from vetro.compute.placement.placement import Placed, checked, no_place
+from vetro.compute.placement.placement import Placed, Supposed, checked, no_place
 from vetro.compute.values.faults import invalid_argument, invalid_parameters
 from vetro.compute.values.records import Record
 from vetro.compute.vms.given_up import leave_given_up
@@ -75,6 +75,22 @@ def _uuids(body: Record, name: str) -> list[str] | None:
     return found
 
 
+def _supposed(body: Record) -> Supposed | None:
+    """What the parameters ``without`` and ``beside`` suppose. Errors: 500 InvalidParameters."""
+    without = frozenset(one.lower() for one in _uuids(body, "without") or ())
+    beside: list[tuple[str, Record]] = []
+    given: object = body.get("beside")
+    given = [] if given is None else given
+    for one in cast("list[object]", given) if isinstance(given, list) else [None]:
+        entry = cast("Record", one) if isinstance(one, dict) else {}
+        server, vm = entry.get("server"), entry.get("vm")
+        if not (isinstance(server, str) and UUID_ANY.match(server) and isinstance(vm, dict)):
+            raise invalid_parameters({"beside": "value was not an array of {server, vm}"})
+        checked({"vm": cast("Record", vm), "image": {}}, reserve=True)
+        beside.append((server.lower(), cast("Record", vm)))
+    return Supposed(without, tuple(beside)) if without or beside else None
+
+
 async def allocate(call: Call) -> Response[Any]:
     """SelectServer: choose a server for a VM.
 
@@ -83,6 +99,8 @@ async def allocate(call: Call) -> Response[Any]:
     in a network; ``volumes``: what it will be given, for
     a server that keeps them; ``explain``
     false leaves the steps out of a good answer (with thousands of servers they are megabytes).
+    A question that reserves nothing may suppose ``without``: VMs that count no more, for servers and
+    quotas, and ``beside``: ``{server, vm}`` that count as if they were there.
     """
     body = await _body_of(call.request)
     errors = check_types(body)
@@ -93,7 +111,8 @@ async def allocate(call: Call) -> Response[Any]:
         needed = await call.service.fabric.nic_tags(ports)
         body["nic_tags"] = sorted({*(body.get("nic_tags") or []), *needed})
     checked(body, reserve=False)
-    if body.get("reserve") or body.get("reserve_seconds") is not None:
+    supposed = _supposed(body)
+    if supposed is None and (body.get("reserve") or body.get("reserve_seconds") is not None):
         # A VM that has its place keeps it; on a server that was given up it has none.
         wanted = body["vm"].get("vm_uuid") or body["vm"].get("uuid")
         await leave_given_up(call.service.database, str(wanted or "").lower())
@@ -101,7 +120,7 @@ async def allocate(call: Call) -> Response[Any]:
         call.service.database, _uuids(body, "volumes") or [], str(body["vm"].get("owner_uuid"))
     )
     placed = await call.service.placement.allocate(
-        body, near=kept.servers, only=kept.needed, ports=ports or ()
+        body, near=kept.servers, only=kept.needed, ports=ports or (), supposed=supposed
     )
     if placed.outcome.chosen is None:
         raise no_place(placed, kept.why() if kept.needed else "")

@@ -8,7 +8,9 @@ reserves a choice checks its stamp again (``Placement``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any, Protocol, cast
@@ -16,7 +18,7 @@ from typing import Any, Protocol, cast
 from sqlalchemy import bindparam, column, select, table, text
 
 from vetro.compute.allocation.fleet import Fleet
-from vetro.compute.allocation.reservations import Ticket, open_tickets
+from vetro.compute.allocation.reservations import Ticket, open_tickets, relieved
 from vetro.compute.tables import tickets, vms
 from vetro.compute.values.records import MIB, Json, Record, shown_vms
 from vetro.storage import Database, Transaction
@@ -47,6 +49,16 @@ def project_uuid(value: Json) -> Json:
     if isinstance(value, str) and len(value) == 32:
         return "-".join((value[:8], value[8:12], value[12:16], value[16:20], value[20:])).lower()
     return value
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """What a question supposes that reserves nothing: some VMs are gone, others have their place."""
+
+    without: frozenset[str] = frozenset()
+    """The uuids of VMs."""
+    beside: tuple[tuple[str, Record], ...] = ()
+    """Servers, each with a VM that has its room there: as in a request."""
 
 
 class PlacementIndex:
@@ -143,6 +155,27 @@ class PlacementIndex:
             changed["memory_provisionable_bytes"] = free - MIB * max(0, held["memory_mib"])
         fleet.update([changed])
 
+    @contextmanager
+    def supposing(self, supposed: Supposed) -> Generator[None]:
+        """Be as what is supposed would leave it, for a choice that awaits nothing."""
+        fleet, tickets, without = self.fleet, self.tickets, supposed.without
+        places = sorted({at for uuid in without for at in fleet.hosts_of(uuid)})
+        before = [fleet.records[at] for at in places]
+        self.tickets = {
+            server: tuple(one for one in listed if one["id"] not in without)
+            if any(one["id"] in without for one in listed)
+            else listed
+            for server, listed in tickets.items()
+        }
+        for server, vm in supposed.beside:
+            self.tickets[server] = (*self.tickets.get(server, ()), _announced(server, vm))
+        fleet.update([relieved(record, without) for record in before])
+        try:
+            yield
+        finally:
+            fleet.update([record.server for record in before])
+            self.tickets = tickets
+
     def settle(self, server: str, before: int, after: int) -> None:
         """A VM held on a server was written: its stamp went from ``before`` to ``after``.
 
@@ -165,6 +198,16 @@ class PlacementIndex:
     def overdue(self, now: datetime) -> list[str]:
         """VMs whose reservation has ended."""
         return [uuid for uuid, until in self.reserved_until.items() if until <= now]
+
+
+def _announced(server: str, vm: Record) -> Ticket:
+    """The ticket of a VM that is not there."""
+    extra: Record = {
+        "owner_uuid": project_uuid(vm.get("owner_uuid")),
+        "max_physical_memory": vm.get("ram"),
+        **{name: vm.get(name) for name in ("cpu_cap", "quota", "brand")},
+    }
+    return {"server_uuid": server, "id": vm.get("vm_uuid") or vm.get("uuid"), "extra": extra}
 
 
 def _details(vm: Mapping[str, Any]) -> Record:

@@ -35,19 +35,22 @@ async def subnets_of(tx: Transaction, port_uuids: Collection[str]) -> list[str]:
     return sorted({row.subnet_uuid for row in await tx.execute(query) if not row.uplink})
 
 
-async def homes_of(tx: Transaction, subnets: Collection[str]) -> Homes:
-    """Where subnets are now; not on servers that were given up."""
+async def homes_of(
+    tx: Transaction, subnets: Collection[str], without: Collection[str] = ()
+) -> Homes:
+    """Where subnets are now, not on servers that were given up; ``without``: VMs that do not count."""
     found: Homes = {subnet: set() for subnet in subnets}
     if not found:
         return found
+    counts = vms.c.uuid.not_in(without)
     bound = (
         select(ports.c.subnet_uuid, vms.c.server_uuid)
         .join(vms, vms.c.uuid == ports.c.device_uuid)
-        .where(ports.c.subnet_uuid.in_(found), vms.c.state != "failed")
+        .where(ports.c.subnet_uuid.in_(found), vms.c.state != "failed", counts)
     )
     for row in await tx.execute(bound):
         found[row.subnet_uuid].add(row.server_uuid)
-    held = select(vms.c.server_uuid, vms.c.vm).where(vms.c.state == "allocated")
+    held = select(vms.c.server_uuid, vms.c.vm).where(vms.c.state == "allocated", counts)
     for row in await tx.execute(held):
         for subnet in wanted_by(mapping(row.vm)):
             if subnet in found:

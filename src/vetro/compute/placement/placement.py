@@ -18,7 +18,7 @@ from vetro.compute.placement.choosing import (
     checked,
 )
 from vetro.compute.placement.disk_sizes import refuse_small_disks
-from vetro.compute.placement.index import PlacementIndex, ServerViews
+from vetro.compute.placement.index import PlacementIndex, ServerViews, Supposed
 from vetro.compute.placement.neighbours import SUBNETS, homes_of, subnets_of
 from vetro.compute.placement.reserving import Reservations
 from vetro.compute.values.faults import conflict, invalid_parameters
@@ -27,7 +27,7 @@ from vetro.http import Fault
 from vetro.quotas import Quotas
 from vetro.storage import Database, Transaction
 
-__all__ = ["Placed", "Placement", "PlacementSettings", "checked", "no_place"]
+__all__ = ["Placed", "Placement", "PlacementSettings", "Supposed", "checked", "no_place"]
 
 
 class Placement:
@@ -70,6 +70,7 @@ class Placement:
         only: Sequence[str] = (),
         ports: Sequence[str] = (),
         counted: bool = True,
+        supposed: Supposed | None = None,
     ) -> Placed:
         """Choose a server; with ``reserve`` hold the room under the VM's uuid.
 
@@ -77,8 +78,9 @@ class Placement:
         long. Asked again for a VM that has its place, the answer is that place. ``near``: servers
         to choose from if one of them has room, ``only``: servers to choose from alone. ``ports``: the
         VM's, whose networks leave servers out that cannot be in them. ``counted``
-        false: the room is for a VM that its project's quotas count already: it has its disks. Errors:
-        403 for a quota, 422 for a disk smaller than its image's, 500 InvalidParameters.
+        false: the room is for a VM that its project's quotas count already: it has its disks.
+        ``supposed``: what a question that reserves nothing supposes of other VMs, for servers and quotas
+        alike. Errors: 403 for a quota, 422 for a disk smaller than its image's, 500 InvalidParameters.
         """
         subnets: list[str] = []
         if ports:
@@ -106,13 +108,21 @@ class Placement:
         if body.get("seed") is not None:
             random = seeded(body["seed"])
         if not body.get("reserve") and seconds is None:
+            # It is about room for a VM that is made later, and is answered as its reservation will be.
+            as_held, supposed = supposed is not None, supposed or Supposed()
             async with self.chooser.turn:
                 async with self.database.read() as tx:
                     await self.chooser.refresh(tx)
-                    await self.reservations.check_quotas(tx, body)
-                    homes = await homes_of(tx, subnets)
-                outcome = self.chooser.choose(body, homes, reserve=False, random=random)
-                return self.chooser.placed(outcome, uuid, body, homes)
+                    await self.reservations.check_quotas(tx, body, supposed)
+                    homes = await homes_of(tx, subnets, supposed.without)
+                with self.index.supposing(supposed):
+                    outcome = self.chooser.choose(body, homes, reserve=as_held, random=random)
+                    return self.chooser.placed(outcome, uuid, body, homes)
+        if supposed is not None:
+            raise invalid_parameters(
+                {"reserve": "room cannot be held for what is only supposed: leave out"
+                 " 'without' and 'beside', or 'reserve' and 'reserve_seconds'"}
+            )  # fmt: skip
         if not UUID_ANY.match(uuid):
             raise invalid_parameters({"vm": '"vm.uuid" is an invalid UUID'})
         until = None

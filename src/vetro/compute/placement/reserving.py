@@ -23,10 +23,10 @@ from sqlalchemy import bindparam, delete, insert, select, text
 
 from vetro.compute.allocation import Outcome, request_of
 from vetro.compute.placement.choosing import Chooser, Json, Placed
-from vetro.compute.placement.index import VM_DETAILS, changes
+from vetro.compute.placement.index import VM_DETAILS, Supposed, changes
 from vetro.compute.placement.neighbours import SUBNETS, Homes, homes_of, wanted_by
 from vetro.compute.tables import vms
-from vetro.compute.values.project_use import cores_of
+from vetro.compute.values.project_use import cores_of, held_by
 from vetro.compute.values.records import Record, text_of
 from vetro.quotas import Gate, QuotaExceeded, Quotas
 from vetro.storage import Transaction
@@ -303,11 +303,17 @@ class Reservations:
                     return placed
                 index.doubt()
 
-    async def check_quotas(self, tx: Transaction, body: Record) -> None:
+    async def check_quotas(self, tx: Transaction, body: Record, supposed: Supposed) -> None:
         """Refuse a request that would exceed a quota; nothing is held. Errors: 403."""
-        if self.quotas is not None:
-            owner, asks = _asks(body)
-            (await self.quotas.gate(tx, [owner], waiting=False)).admit(owner, asks)
+        if self.quotas is None:
+            return
+        owner, asks = _asks(body)
+        gate = await self.quotas.gate(tx, [owner], waiting=False)
+        if supposed.without:
+            gate.give_back(owner, await held_by(tx, owner, supposed.without))
+        for _, vm in supposed.beside:
+            gate.admit(*_asks({"vm": vm}))
+        gate.admit(owner, asks)
 
     async def _gate(
         self, tx: Transaction, asked: Iterable[_Asked], *, waiting: bool = True

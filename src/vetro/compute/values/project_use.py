@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, Select, case, func, select
 
 from vetro.compute.tables import floating_ips, quotas, vms, volumes
 from vetro.compute.values.metrics import GONE
@@ -51,15 +51,25 @@ def _needs(cpu_cap: int, memory_mib: int) -> dict[str, int]:
     return {"instances": 1, "cores": cores_of(cpu_cap), "memory": memory_mib}
 
 
+def _held(project_id: str) -> Select[int, int, Any]:
+    """What a project's VMs hold."""
+    return select(
+        func.count().label("instances"),
+        func.coalesce(func.sum((_CAP + 99) // 100), 0).label("cores"),
+        func.coalesce(func.sum(vms.c.memory_mib), 0).label("memory"),
+    ).where(vms.c.owner_uuid == project_id, vms.c.counted, vms.c.state.not_in(WITHOUT))
+
+
+async def held_by(tx: Transaction, project_id: str, uuids: Collection[str]) -> dict[str, int]:
+    """What some VMs, as far as they are a project's, hold of its quotas."""
+    found = await tx.execute(_held(project_id).where(vms.c.uuid.in_(uuids)))
+    return dict(found.mappings().one())
+
+
 async def _count(tx: Transaction, project_id: str, names: Collection[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     if not {*names}.isdisjoint(_MACHINES):
-        query = select(
-            func.count().label("instances"),
-            func.coalesce(func.sum((_CAP + 99) // 100), 0).label("cores"),
-            func.coalesce(func.sum(vms.c.memory_mib), 0).label("memory"),
-        ).where(vms.c.owner_uuid == project_id, vms.c.counted, vms.c.state.not_in(WITHOUT))
-        found |= (await tx.execute(query)).mappings().one()
+        found |= (await tx.execute(_held(project_id))).mappings().one()
     if "addresses" in names:
         mine = select(func.count().label("addresses")).select_from(floating_ips)
         found |= (

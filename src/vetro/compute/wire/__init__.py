@@ -78,6 +78,7 @@ from vetro.compute.wire.vms import (
     NoAllocation,
     PlacedImage,
     PlacedVm,
+    SupposedVm,
     Task,
     TaskStarted,
     Ticket,

@@ -176,12 +176,20 @@ class PlacedImage(msgspec.Struct, kw_only=True):
     type: str
 
 
+class SupposedVm(msgspec.Struct, kw_only=True):
+    """A VM that counts as if it was on a server."""
+
+    server: str
+    vm: PlacedVm
+
+
 class Allocation(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The body that asks for a server with room.
 
     ``reserve``, ``reserve_seconds``: hold the room under the VM's uuid. ``explain`` (always sent)
     false leaves the steps of a success out. ``servers``: only these. ``volumes``: those that the VM
-    will be given; it is placed with them if it can be.
+    will be given; it is placed with them if it can be. When nothing is reserved: ``without``, VMs that
+    count no more, and ``beside``, others that count as if they were there.
     """
 
     vm: PlacedVm
@@ -193,6 +201,8 @@ class Allocation(msgspec.Struct, kw_only=True, omit_defaults=True):
     reserve: bool = False
     reserve_seconds: int | None = None
     servers: list[str] | None = None
+    without: list[str] = msgspec.field(default_factory=list[str])
+    beside: list[SupposedVm] = msgspec.field(default_factory=list[SupposedVm])
 
 
 class ChosenServer(msgspec.Struct, kw_only=True):

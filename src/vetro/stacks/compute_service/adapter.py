@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid as uuids
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from vetro.compute.wire import (
     OTHER_QUEUE,
     Allocation,
     Attachment,
+    ChosenServer,
     Image,
     NewKeypair,
     NewTicket,
@@ -32,6 +33,7 @@ from vetro.compute.wire import (
     PlacedImage,
     PlacedVm,
     Port,
+    SupposedVm,
     Task,
     TaskStarted,
     Vm,
@@ -160,19 +162,32 @@ class ServicePort:
 
     async def place(self, spec: ServerSpec) -> Placement:
         """Allocate with a reservation under the server's uuid, and queue up for provisioning."""
-        wanted = Allocation(
-            vm=PlacedVm.of(_vm(spec), spec.locality),
-            image=PlacedImage(uuid=spec.image.uuid, type=spec.image.type),
-            ports=list(spec.ports),
-            volumes=list(dict.fromkeys((*spec.volumes, *spec.later_volumes))),
-            reserve=True,
-            explain=False,  # the steps of a success are not used
-        )
-        server = (await self._send(vm_calls.allocate(wanted))).server
-        if server is None:
-            raise ResourceFailure(f"The server chosen for {spec.name} no longer exists")
+        wanted = _allocation(spec)
+        wanted.reserve = True
+        server = await self._chosen(wanted)
         ticket = await self._ticket(server.uuid, spec)
         return Placement(host=server.uuid, host_name=server.hostname or "", ticket=ticket)
+
+    async def would_place(
+        self,
+        spec: ServerSpec,
+        *,
+        without: Collection[str] = (),
+        beside: Sequence[tuple[str, ServerSpec]] = (),
+    ) -> str:
+        """Allocate without a reservation."""
+        wanted = _allocation(spec)
+        wanted.without = sorted(without)
+        wanted.beside = [
+            SupposedVm(server=host, vm=PlacedVm.of(_vm(other))) for host, other in beside
+        ]
+        return (await self._chosen(wanted)).uuid
+
+    async def _chosen(self, wanted: Allocation) -> ChosenServer:
+        server = (await self._send(vm_calls.allocate(wanted))).server
+        if server is None:
+            raise ResourceFailure(f"The server chosen for {wanted.vm.alias} no longer exists")
+        return server
 
     async def _ticket(self, host: str, spec: ServerSpec) -> str | None:
         """Queue up; returns the ticket to wait for, or None when it is active at once.
@@ -444,6 +459,16 @@ def _vm(spec: ServerSpec) -> NewVm:
         vcpus=max(1, spec.cpu // 100) if brand in HVM_BRANDS else None,
         tags=dict(spec.metadata),
         customer_metadata=dict(spec.customer_metadata),
+    )
+
+
+def _allocation(spec: ServerSpec) -> Allocation:
+    return Allocation(
+        vm=PlacedVm.of(_vm(spec), spec.locality),
+        image=PlacedImage(uuid=spec.image.uuid, type=spec.image.type),
+        ports=list(spec.ports),
+        volumes=list(dict.fromkeys((*spec.volumes, *spec.later_volumes))),
+        explain=False,  # the steps of a success are not used
     )
 
 

@@ -16,7 +16,7 @@ Objects and bodies are those of `vetro.compute.wire`; their kinds (`NETWORKS`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -146,6 +146,19 @@ class ComputePort(Protocol):
         """Choose a host and hold room on it. For a server that has a place: that place.
 
         Raises `PlacementFailure` with the allocator's steps."""
+        ...
+
+    async def would_place(
+        self,
+        spec: ServerSpec,
+        *,
+        without: Collection[str] = (),
+        beside: Sequence[tuple[str, ServerSpec]] = (),
+    ) -> str:
+        """The host that a server would get; nothing is held.
+
+        `without`: uuids of servers whose room and quota are free for it; `beside`: hosts, each with a server
+        that counts as if it was there. Raises `PlacementFailure` with the allocator's steps."""
         ...
 
     async def wait_turn(self, placement: Placement) -> None:

@@ -7,7 +7,7 @@ import copy
 import ipaddress
 import uuid as uuids
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
@@ -361,20 +361,35 @@ class MemoryCompute:
 
     async def place(self, spec: ServerSpec) -> Placement:
         await self._do("place")
-        if len(self.server_list) >= self.room:
-            steps: list[Json] = [{"step": "Servers with enough room", "remaining": []}]
-            raise PlacementFailure("No server has enough free resources", details=steps)
+        self._check_room(len(self.server_list))
         host = self.placed.get(spec.uuid) or self._host(spec)
         self.placed[spec.uuid] = host
         ticket = self.tickets.setdefault(spec.uuid, str(uuids.uuid4()))
         self.after("place")
         return Placement(host=host, host_name=host, ticket=ticket)
 
-    def _host(self, spec: ServerSpec) -> str:
+    async def would_place(
+        self,
+        spec: ServerSpec,
+        *,
+        without: Collection[str] = (),
+        beside: Sequence[tuple[str, ServerSpec]] = (),
+    ) -> str:
+        self._check_room(len(self.server_list.keys() - {*without}) + len(beside))
+        kept = {uuid: host for uuid, host in self.placed.items() if uuid not in without}
+        return self._host(spec, kept | {one.uuid: host for host, one in beside})
+
+    def _check_room(self, there: int) -> None:
+        if there >= self.room:
+            steps: list[Json] = [{"step": "Servers with enough room", "remaining": []}]
+            raise PlacementFailure("No server has enough free resources", details=steps)
+
+    def _host(self, spec: ServerSpec, placed: Mapping[str, str] | None = None) -> str:
+        placed = self.placed if placed is None else placed
         names = [f"host-{number}" for number in range(1, self.hosts + 1)]
         for side in ("near", "far"):
             others: list[str] = getattr(spec.locality, side, None) or []
-            listed = [self.placed.get(one) for one in others]
+            listed = [placed.get(one) for one in others]
             names = [name for name in names if not listed or (name in listed) is (side == "near")]
         kept = {
             self.volume_list[one].server_uuid
@@ -387,7 +402,7 @@ class MemoryCompute:
                 {"step": "Servers with requested hard locality considered", "remaining": []}
             ]
             raise PlacementFailure("No server meets the policy of the server group", details=steps)
-        return min(names, key=lambda name: list(self.placed.values()).count(name))
+        return min(names, key=lambda name: list(placed.values()).count(name))
 
     async def wait_turn(self, placement: Placement) -> None:
         await self._do("wait_turn")

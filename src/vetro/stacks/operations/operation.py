@@ -27,6 +27,7 @@ from vetro.stacks.model import ChangeKind, Json, ProgressCallback, StackFailure,
 from vetro.stacks.operations.attached_volumes import AttachedVolumes
 from vetro.stacks.operations.changes import Decision, decide, judge
 from vetro.stacks.operations.losing import Losses
+from vetro.stacks.operations.room import KEPT, NOTHING_CHANGED, Room
 from vetro.stacks.operations.wholly import stop
 from vetro.stacks.resources import resource_type
 from vetro.stacks.resources.base import (
@@ -38,6 +39,7 @@ from vetro.stacks.resources.base import (
     hidden,
     unknown_in,
 )
+from vetro.stacks.resources.machines import Machine
 from vetro.stacks.state.records import Hold, ResourceRow, StackRow, StackStore
 from vetro.stacks.template import dependencies as graph
 from vetro.stacks.template.evaluation import Evaluation
@@ -76,6 +78,7 @@ class Operation:
         self._group_locks: dict[str, asyncio.Lock] = {}
         self._wanted: frozenset[str] = frozenset()
         self._left: list[ResourceRow] = []
+        self._going: set[str] = set()
         self._attached: AttachedVolumes | None = None
         self._failed = asyncio.Event()
         self.failure: StackFailure | None = None
@@ -179,6 +182,63 @@ class Operation:
             is_new = row is None or self._goes(row, template, evaluation)
             if is_new and self.failure is None:
                 await self._guarded(name, look)
+        await self._look_for_room(template, evaluation)
+
+    async def _look_for_room(self, template: Template, evaluation: Evaluation) -> None:
+        """Ask for room for all machines that are made, before others go for them: without it none goes."""
+        made: dict[str, tuple[Machine, ResourceRow, dict[str, Json]]] = {}
+        gone = [*self._released(template, evaluation)]
+        gone += [row for row in self._left if row.name in template.resources]
+
+        async def find(name: str) -> None:
+            wanted, row = template.resources[name], self._rows.get(name)
+            kind = resource_type(wanted.type, name)
+            if not isinstance(kind, Machine):
+                return
+            with contextlib.suppress(StackError):  # its task will say so
+                properties = evaluation.known(wanted.properties)
+                decision = await judge(row, wanted.type, kind, properties, self._context)
+                if row is None or _is_foreseen(decision, properties):
+                    gone.extend([] if row is None else [row])
+                    # Volumes that are attached to the machine that goes are to be attached to the new one.
+                    there = "" if row is None else row.physical_id
+                    made[name] = (
+                        kind,
+                        ResourceRow(name=name, type="", physical_id=there),
+                        properties,
+                    )
+
+        for name in template.resources:
+            await self._unless_failed(name, find)
+        self._going = {row.physical_id for row in gone if _leaves_room(row)}
+        if not self._going or self.failure is not None:
+            return
+        room = Room(self.compute, self._going, NOTHING_CHANGED)
+
+        async def want(name: str) -> None:
+            kind, row, properties = made[name]
+            await room.want(name, kind, self._context(row), properties)
+
+        for name in made:
+            await self._unless_failed(name, want)
+        for name in room.names():
+            await self._unless_failed(name, room.take)
+
+    async def _unless_failed(self, name: str, work: Callable[[str], Any]) -> None:
+        if self.failure is None:
+            await self._guarded(name, work)
+
+    async def _look_for_room_again(
+        self, row: ResourceRow, kind: ResourceType, properties: Mapping[str, Json]
+    ) -> None:
+        """The same for one machine just before it goes, with what was not known before.
+
+        Raises `ResourceFailure`."""
+        if isinstance(kind, Machine) and _leaves_room(row):
+            room = Room(self.compute, {*self._going, row.physical_id}, KEPT)
+            await room.want(row.name, kind, self._context(row), properties)
+            for name in room.names():
+                await room.take(name)
 
     def _goes(self, row: ResourceRow, template: Template, evaluation: Evaluation) -> bool:
         """Whether a resource leaves, or is replaced for a reason that is known before anything is made."""
@@ -190,26 +250,23 @@ class Operation:
         except StackError:
             return False  # its task will say so
         decision = decide(row, wanted.type, resource_type(wanted.type, row.name), properties)
-        unknown = bool(decision.changed) and all(
-            unknown_in(properties.get(key)) for key in decision.changed
-        )
-        return decision.kind is ChangeKind.REPLACE and not unknown
+        return _is_foreseen(decision, properties)
 
     async def _release(self, template: Template) -> None:
-        """Remove first what holds something that new resources may take: a volume's former attachment.
+        """Remove first what holds something that new resources may take: a volume's former attachment."""
+        gone = self._released(template, self._evaluation(template, self._foreseen))
+        for row in gone:
+            await self._abandon(row)
+        await self._clean_up(gone)
 
-        What other resources require is left for the end.
-        """
+    def _released(self, template: Template, evaluation: Evaluation) -> list[ResourceRow]:
+        """What is removed first. What other resources require is left for the end."""
         needed = {need for row in self.stack.resources for need in row.requires}
-        evaluation = self._evaluation(template, self._foreseen)
-        gone = [
+        return [
             row
             for row in self._rows.values()
             if row.id not in needed and self._gives_up(row, template, evaluation)
         ]
-        for row in gone:
-            await self._abandon(row)
-        await self._clean_up(gone)
 
     def _gives_up(self, row: ResourceRow, template: Template, evaluation: Evaluation) -> bool:
         """Whether what only this resource can have is free for others in the template."""
@@ -298,6 +355,7 @@ class Operation:
             if row is not None:
                 await self._refuse_loss(row, properties, decision)
                 await kind.look(self._context(row), properties)
+                await self._look_for_room_again(row, kind, properties)
                 await self._abandon(row)
                 if kind.delete_first:
                     await self._delete(row)
@@ -637,6 +695,19 @@ class Operation:
     def _report_progress(self) -> None:
         if self.progress is not None:
             self.progress(self.waiting_on or "")
+
+
+def _is_foreseen(decision: Decision, properties: Mapping[str, Json]) -> bool:
+    """Whether a resource is replaced for a reason that is known before anything is made."""
+    changed = decision.changed
+    unknown = bool(changed) and all(unknown_in(properties.get(key)) for key in changed)
+    return decision.kind is ChangeKind.REPLACE and not unknown
+
+
+def _leaves_room(row: ResourceRow) -> bool:
+    """Whether a machine is removed when its row is."""
+    is_machine = isinstance(resource_type(row.type, row.name), Machine)
+    return is_machine and not row.retain and row.claim is not None
 
 
 def describe(error: BaseException) -> str:

@@ -42,6 +42,13 @@ class Machine(ResourceType):
         """The server the properties describe; its own ports are made."""
         raise NotImplementedError
 
+    async def asks(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> ServerSpec | None:
+        """What it would ask a node for, as far as that is known: nothing is made. None: its size or its
+        image is not known. `properties` may hold `Unknown` values. Raises `ResourceFailure`."""
+        raise NotImplementedError
+
     def group(
         self, context: ResourceContext, properties: Mapping[str, Json]
     ) -> PlacementGroup | None:
@@ -111,7 +118,8 @@ async def make(
             return
     context.say("a server with enough free resources")
     async with group.lock if group is not None else contextlib.nullcontext():
-        spec = replace(spec, locality=_locality(group))
+        if group is not None:
+            spec = replace(spec, locality=locality_of(group.policy, group.placed()))
         placement = await compute.place(spec)
         noted: dict[str, Json] = {
             "host": placement.host,
@@ -144,14 +152,13 @@ async def remove(context: ResourceContext) -> None:
         await compute.remove(PORTS, text(port))
 
 
-def _locality(group: PlacementGroup | None) -> Locality | None:
-    """Where to put a server with regard to others, in the allocator's words."""
-    others = group.placed() if group is not None else []
-    if group is None or not others:
+def locality_of(policy: str, others: list[str]) -> Locality | None:
+    """Where to put a server with regard to others of its group, in the allocator's words."""
+    if not others:
         return None
-    apart = group.policy.endswith("anti-affinity")
+    apart = policy.endswith("anti-affinity")
     return Locality(
-        strict=not group.policy.startswith("soft-"),
+        strict=not policy.startswith("soft-"),
         near=None if apart else others,
         far=others if apart else None,
     )

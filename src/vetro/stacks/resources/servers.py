@@ -26,6 +26,7 @@ from vetro.stacks.resources.base import (
     items,
     not_served,
     text,
+    unknown_in,
 )
 from vetro.stacks.resources.configs import rewritten, with_authorized_key, with_config
 from vetro.stacks.resources.machines import (
@@ -38,6 +39,7 @@ from vetro.stacks.resources.machines import (
 )
 from vetro.stacks.resources.networks import find_network, network_named
 from vetro.stacks.resources.ports import find_groups, groups_named, without_ipv4
+from vetro.stacks.template.functions import Unknown
 
 USER_DATA_KEY = "user-data"
 AUTHORIZED_KEYS_KEY = "root_authorized_keys"
@@ -203,6 +205,35 @@ class Server(Machine):
             later_volumes=context.volumes(),
         )
 
+    async def asks(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> ServerSpec | None:
+        known = _known(properties)
+        if "flavor" not in known or ("image" in properties and "image" not in known):
+            return None
+        if not (known.get("image") or known.get("block_device_mapping_v2")):
+            return None
+        flavor = find_flavor(context.flavors, text(known["flavor"]))
+        name = label_of(context, known)
+        networks = properties.get("networks")
+        listed = [] if isinstance(networks, Unknown) else items(networks)
+        ports = [text(port) for one in listed if (port := _known(entries(one)).get("port"))]
+        return ServerSpec(
+            uuid=context.physical_id,
+            project_id=context.project_id,
+            name=name,
+            hostname=hostname_of(name),
+            image=await _image(context, known),
+            memory=flavor.memory,
+            disk=flavor.disk,
+            cpu=flavor.cpu,
+            ports=[one for one in ports if await context.compute.find(PORTS, one) is not None],
+            metadata={},
+            customer_metadata={},
+            volumes=_devices(known),
+            later_volumes=context.volumes(),
+        )
+
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         wanted = ServerChange()
         if "name" in context.changed:
@@ -275,6 +306,14 @@ class AwsInstance(Machine):
     async def specify(self, context: ResourceContext, properties: Mapping[str, Json]) -> ServerSpec:
         return await Server().specify(context, self._as_server(properties))
 
+    async def asks(
+        self, context: ResourceContext, properties: Mapping[str, Json]
+    ) -> ServerSpec | None:
+        known = _known(properties)
+        if not {"InstanceType", "ImageId"} <= known.keys():
+            return None
+        return await Server().asks(context, self._as_server(known))
+
     async def update(self, context: ResourceContext, properties: Mapping[str, Json]) -> None:
         change = ServerChange(metadata=_texts(self._as_server(properties)["metadata"]))
         await context.compute.update_server(context.physical_id, change)
@@ -336,6 +375,11 @@ async def _image(context: ResourceContext, properties: Mapping[str, Json]) -> Im
 def _devices(properties: Mapping[str, Json]) -> dict[str, str]:
     devices = [entries(one) for one in items(properties.get("block_device_mapping_v2"))]
     return {text(one.get("volume_id")): text(one.get("device_name")) for one in devices}
+
+
+def _known(properties: Mapping[str, Json]) -> dict[str, Json]:
+    """The properties that are wholly known."""
+    return {key: value for key, value in properties.items() if unknown_in(value) is None}
 
 
 def _takes_deployments(properties: Mapping[str, Json]) -> bool:
