@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import struct
 import tarfile
 import uuid
 from collections.abc import Iterator
@@ -174,6 +175,27 @@ def test_a_machine_that_cannot_be_made_leaves_nothing(home: Service, tmp_path: P
         )
     assert everything(home) == before
     assert home.json("server", "list")[0]["unreserved_ram"] == room
+
+
+def test_a_disk_below_that_of_the_image_is_refused(home: Service, tmp_path: Path) -> None:
+    """With both sizes and what to give; no port, no room and no machine is left of it."""
+    disk = tmp_path / "disk.qcow2"
+    header = struct.pack(">4sIQIIQ", b"QFI\xfb", 3, 0, 0, 16, 20 * 2**30)
+    disk.write_bytes(header + bytes(488))
+    assert "--type vm" in home.refused("image", "import", "large", disk, code=1)
+    (tmp_path / "raw").write_bytes(bytes(100) + b"raw" * 200)
+    assert "qemu-img convert" in home.refused(
+        "image", "import", "large", tmp_path / "raw", "--type", "vm", code=1
+    )
+    home.ok("image", "import", "large", disk, "--type", "vm")
+    before = everything(home)
+    text = home.refused("vm", "create", "db", "--image", "large", "--disk", 10, code=1)
+    assert "VM db would have a disk of 10240 MiB, and the disk of image large (" in " ".join(
+        text.split()
+    )
+    assert "at least 20 GiB" in " ".join(text.split())
+    assert everything(home) == before
+    home.ok("image", "delete", "large", "--yes")
 
 
 def test_a_machine_has_what_it_was_made_with(home: Service, tmp_path: Path) -> None:

@@ -124,6 +124,8 @@ FREE = {
     "FloatingAddressDelete",
     "KeypairDelete",
     "RouterInterfaceRemove",
+    # The machine is asked for it; its port is free then, or goes with it.
+    "VmInterfaceRemove",
     "ServerDelete",
     # A machine takes its snapshots along; nothing is made of them without copying.
     "VmDestroy",

@@ -154,16 +154,24 @@ def follow_copies(connection: Connection, uuid: str, name: str) -> Decoded[Image
     return connection.decoded(vm_calls.image(uuid))
 
 
-def refuse_what_is_no_tar(path: Path) -> None:
-    """End the command unless the file begins as a tar does, or one compressed."""
+def refuse_what_is_no_image(path: Path, type_: str) -> None:
+    """End the command unless the file begins as a tar does, or one compressed; for VMs: or a qcow2 disk."""
     with path.open("rb") as file:
         head = file.read(512)
     packed = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00", b"BZh")
     empty = len(head) == 512 and not any(head)  # an archive of nothing ends at once
-    if not head.startswith(packed) and head[257:262] != b"ustar" and not empty:
+    if head.startswith(packed) or head[257:262] == b"ustar" or empty:
+        return
+    if type_ != "vm":
         fail(
             f"{path} is not a tar archive",
-            "An image is the tar of a root file system, packed with zstd, gzip or xz, or not.",
+            "An image is the tar of a root file system, packed with zstd, gzip or xz, or not. A disk"
+            " (qcow2) is one with --type vm.",
+        )
+    if not head.startswith(b"QFI\xfb"):
+        fail(
+            f"{path} is neither a qcow2 disk nor a tar archive",
+            "'qemu-img convert -O qcow2' makes one of another disk.",
         )
 
 
@@ -281,8 +289,8 @@ def create(name: str, vm_name: str, version: str, public: bool) -> None:
 @_type_option
 @click.option("--os", "os_", default="linux", show_default=True, help="What runs in it.")
 def import_(name: str, file: Path, type_: str, os_: str) -> None:
-    """Upload FILE (a tar of a root file system) as image NAME."""
-    refuse_what_is_no_tar(file)
+    """Upload FILE (the tar of a root, or a qcow2 disk) as image NAME."""
+    refuse_what_is_no_image(file, type_)
     with Connection() as connection:
         made = upload_image(connection, NewImage(name=name, type=type_, os=os_), file)
         emit_rows([_row(follow_copies(connection, made.uuid, name))], COLUMNS)
