@@ -229,6 +229,30 @@ def test_a_machine_without_agent_configuration_ends_its_agent_for_good(
     assert guest.kill(signal.SIGTERM) == -signal.SIGTERM
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<configuration/>",
+        "[mailbox]\nurl = nowhere\ntoken = t\n",
+        "[DEFAULT]\nplan_timeout = long\n",
+    ],
+    ids=["another agent's", "address", "number"],
+)
+def test_an_unusable_configuration_ends_the_agent_for_good(
+    guest: Any, root: Path, text: str
+) -> None:
+    """Another start would find the same: it says once what is wrong with the file, and waits."""
+    conf, log = root / "etc/murano/agent.conf", root / "var/log/vetro-guest.log"
+    conf.parent.mkdir(parents=True)
+    conf.write_text(text)
+    _start(guest, root, b"")
+    command = Path(f"/proc/{guest.process.pid}/cmdline")
+    until(lambda: command.read_bytes().startswith(b"sleep\0"))
+    assert log.read_text().count("ERROR") == 1
+    assert "No plans are taken until the next start" in log.read_text()
+    assert guest.kill(signal.SIGTERM) == -signal.SIGTERM
+
+
 def test_a_stopped_agent_takes_its_user_data_script_along(
     guest: Any, mailbox: Any, root: Path
 ) -> None:

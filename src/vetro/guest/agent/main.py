@@ -1,10 +1,15 @@
 """The command line: `vetro-guest.pyz [--bootstrap USER_DATA] --config-file FILE …`."""
 
+import contextlib
 import os
 import sys
 
 from . import VERSION, log
 from .errors import AgentError, ConfigurationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 #: Seconds; the longest that every `sleep` takes (busybox).
 _LONG = "2147483"
@@ -96,6 +101,18 @@ def _stay_ended() -> None:
     os.execvp("sleep", ["sleep", _LONG])  # noqa: S606 nothing of a shell is meant
 
 
+@contextlib.contextmanager
+def _ended_for_good(options: _Options) -> "Generator[None]":
+    """Where a configuration is found unusable, another start would find the same."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if options.bootstrap:
+            log.error(str(error))
+            _stay_ended()
+        raise
+
+
 def _run_agent(options: _Options) -> int:
     from . import config
     from .loop import Agent
@@ -103,14 +120,8 @@ def _run_agent(options: _Options) -> int:
 
     if not options.files and not options.directories:
         options.directories.append(options.root + "/etc/murano")
-    try:
+    with _ended_for_good(options):
         settings = config.load(options.files, options.directories, options.root)
-    except ConfigurationError as error:
-        if not options.bootstrap:
-            raise
-        log.error(str(error))
-        _stay_ended()
-        raise
     if options.dynamic_result_queue:
         settings.dynamic_result_queue = True
     log.keep(settings.log_limit)
@@ -118,7 +129,8 @@ def _run_agent(options: _Options) -> int:
         log.to_file(settings.log_file)
     log.info("vetro-guest %s for the queue %r" % (VERSION, settings.input_queue))
     try:
-        agent = Agent(settings, make)
+        with _ended_for_good(options):
+            agent = Agent(settings, make)
     except AgentError:
         raise
     except OSError as error:
