@@ -114,7 +114,7 @@ async def agents(cloud: Any) -> AsyncGenerator[None, None]:
             if plan is None:
                 return  # it was sent before
             await mailboxes.acknowledge(Guest(queue), plan.message_id)
-        value = await asyncio.to_thread(value_of, json.loads(plan.body))
+            value = await asyncio.to_thread(value_of, json.loads(plan.body))
         result = {"FormatVersion": "2.0.0", "SourceID": plan.message_id, "Body": value}
         await mailboxes.accept_result(Guest(queue), json.dumps(result).encode())
 
