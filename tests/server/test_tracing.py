@@ -55,9 +55,7 @@ def test_a_deployment_is_one_trace(install: Callable[..., Any], tmp_path: Path) 
     # The guest ran the script, and its effect ended well.
     ran = next(one for one in spans if one.name.startswith("guest script"))
     assert collector.above(ran)[:3] == ["guest plan", "agent.result", "action deploy"]
-    # A worker may give up a question when what it waits for has come another way.
-    given_up = {"error.type": "CancelledError"}
-    assert not [one for one in spans if one.failed and one.attributes != given_up]
+    assert not [one for one in spans if one.failed]
     others = {one.name for one in collector.spans}
     assert not [name for name in others if "heartbeat" in name or name.startswith("GET /agents")]
 

@@ -82,6 +82,16 @@ def test_failed_spans_name_the_kind_of_error_only(collector: Collector) -> None:
     assert span.attributes == {"error.type": "ValueError"}
 
 
+def test_what_was_given_up_has_not_failed(collector: Collector) -> None:
+    """Its answer came another way, or nobody wanted it any more: the span says that it was cancelled."""
+    with pytest.raises(asyncio.CancelledError), tracing.span("waits"):
+        raise asyncio.CancelledError
+    tracing.flush(60)
+    [span] = collector.spans
+    assert not span.failed
+    assert span.attributes == {"vetro.outcome": "cancelled"}
+
+
 @pytest.mark.parametrize("given", ["", "x", "00-0-0-00", ROOT[:-1], ROOT.replace("00-", "ff-", 1),
                                    "00-" + "0" * 32 + "-" + "0" * 16 + "-01"])  # fmt: skip
 def test_a_wrong_parent_begins_a_trace(given: str, collector: Collector) -> None:

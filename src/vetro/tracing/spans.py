@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -158,6 +159,10 @@ def _running(
         running.note(**attributes)
         try:
             yield running
+        except asyncio.CancelledError:
+            # Whoever asked gave it up: the answer came another way, or nobody wants it any more.
+            running.note(vetro_outcome="cancelled")
+            raise
         except BaseException as error:
             running.fail(type(error).__name__)
             raise

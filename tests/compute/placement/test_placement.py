@@ -213,7 +213,7 @@ async def test_one_that_cannot_be_written_takes_nobody_with_it(
 
     def spoiled(one: Any, server: str) -> Any:
         row = row_of(one, server)
-        return {**row, "owner_uuid": None} if one.uuid == request(3)["vm"]["vm_uuid"] else row
+        return {**row, "created": None} if one.uuid == request(3)["vm"]["vm_uuid"] else row
 
     monkeypatch.setattr(placement.reservations, "_row", spoiled)
     done = await asyncio.gather(

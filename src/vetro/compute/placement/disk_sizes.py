@@ -21,12 +21,17 @@ IMAGE_SIZE = "image_size"
 UNPROCESSABLE = 422
 
 
+def has_disks(vm: Record) -> bool:
+    """Whether a VM has disks of its own sizes: a container has a quota of its node's file system."""
+    return vm.get("brand") in HVM_BRANDS
+
+
 async def refuse_small_disks(tx: Transaction, vm: Record, image_uuid: Json = None) -> None:
     """Refuse a VM that is to be made with a disk smaller than its image's.
 
     ``image_uuid``: the VM's, if it does not say it. Errors: 422 InvalidParameters.
     """
-    if vm.get("brand") not in HVM_BRANDS:
+    if not has_disks(vm):
         return
     quota = _mib_of_gib(vm.get("quota"))
     disks = _disks_of(vm) or [{}]

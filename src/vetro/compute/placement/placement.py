@@ -17,7 +17,7 @@ from vetro.compute.placement.choosing import (
     PlacementSettings,
     checked,
 )
-from vetro.compute.placement.disk_sizes import refuse_small_disks
+from vetro.compute.placement.disk_sizes import has_disks, refuse_small_disks
 from vetro.compute.placement.index import PlacementIndex, ServerViews, Supposed
 from vetro.compute.placement.neighbours import SUBNETS, homes_of, subnets_of
 from vetro.compute.placement.reserving import Reservations
@@ -86,7 +86,7 @@ class Placement:
         if ports:
             async with self.database.read() as tx:
                 subnets = await subnets_of(tx, ports)
-        if counted:
+        if counted and has_disks(cast("Record", body["vm"])):
             async with self.database.read() as tx:
                 image = mapping(body.get("image")).get("uuid")
                 await refuse_small_disks(tx, cast("Record", body["vm"]), image)
