@@ -30,9 +30,8 @@ def take_back(database: Path, sets: Sequence[MigrationSet], directory: Path) -> 
         assert now[table].items() >= columns.items(), f"{table}: more than additions since {taken}"
     with closing(sqlite3.connect(database)) as connection, connection:
         assert _columns(database) == now, "the database is not of this version"
-        for name in _named(connection, "type = 'trigger'") - _triggers(
-            directory / "before/made.db"
-        ):
+        triggers, kept = (_of(directory / "before/made.db", kind) for kind in ("trigger", "index"))
+        for name in _named(connection, "type = 'trigger'") - triggers:
             connection.execute(f"DROP TRIGGER {name}")
         # A virtual table takes those along that it keeps its content in.
         for table in _named(connection, "sql LIKE 'CREATE VIRTUAL%'") - before.keys():
@@ -41,10 +40,9 @@ def take_back(database: Path, sets: Sequence[MigrationSet], directory: Path) -> 
             if table not in before:
                 connection.execute(f"DROP TABLE IF EXISTS {table}")
                 continue
+            for name in _indexes(connection, table) - kept:
+                connection.execute(f"DROP INDEX {name}")
             for column in columns.keys() - before[table].keys():
-                for name, sql in _indexes(connection, table):
-                    if column in sql:
-                        connection.execute(f"DROP INDEX {name}")
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         for one in older:
             if one.room in {revision.rsplit("_", 1)[0] for revision in taken}:
@@ -99,13 +97,12 @@ def _named(connection: sqlite3.Connection, which: str) -> set[str]:
     return {name for (name,) in found}
 
 
-def _triggers(file: Path) -> set[str]:
+def _of(file: Path, kind: str) -> set[str]:
+    """The names of a file's triggers or indexes."""
     with closing(sqlite3.connect(file)) as connection:
-        return _named(connection, "type = 'trigger'")
+        return _named(connection, f"type = '{kind}'")
 
 
-def _indexes(connection: sqlite3.Connection, table: str) -> list[tuple[str, str]]:
-    return connection.execute(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
-        (table,),
-    ).fetchall()
+def _indexes(connection: sqlite3.Connection, table: str) -> set[str]:
+    """The indexes that statements have made for a table: not those that its constraints need."""
+    return _named(connection, f"type = 'index' AND tbl_name = '{table}' AND sql IS NOT NULL")
